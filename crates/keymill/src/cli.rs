@@ -1,0 +1,163 @@
+//! The command line: parse, do, and end with a code that scripts can use.
+//!
+//! Data goes to standard output, everything else to standard error.
+
+mod args;
+mod config;
+mod explain;
+mod secret;
+mod serve;
+mod space;
+mod store;
+mod take;
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{CommandFactory, Parser};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+use crate::service::{Service, ServiceError, Setup};
+use crate::store::{Finding, Store, StoreError, Verdict};
+use args::{Args, Command};
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    // One thread for everything that is not answering requests: those have their own.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into()),
+    };
+    match runtime.block_on(run(args)) {
+        Ok(code) => code,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Command::Completions { shell } = args.command {
+        clap_complete::generate(shell, &mut Args::command(), "keymill", &mut io::stdout());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let flags = args.flags();
+    if let Command::Config(command) = args.command {
+        return config::run(&command, &flags);
+    }
+    let config = Config::load(&flags)?;
+    match args.command {
+        Command::Serve { .. } => serve::run(config).await,
+        Command::Take { space, count } => take::run(config, space, count).await,
+        Command::Explain { space, key, json } => explain::run(config, &space, &key, json).await,
+        Command::Space(command) => space::run(config, command).await,
+        Command::Store(command) => store::run(config, command).await,
+        Command::Secret(command) => secret::run(config, command).await,
+        Command::Config(_) | Command::Completions { .. } => unreachable!("handled above"),
+    }
+}
+
+/// Says what went wrong, and tells scripts apart what they may want to tell apart.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("keymill: {error:#}");
+    let code = match error.downcast_ref::<ServiceError>() {
+        Some(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) => 4,
+        Some(ServiceError::WentBack(_)) => 5,
+        Some(ServiceError::StoreUnavailable(_) | ServiceError::Dry { .. }) => 3,
+        _ => 1,
+    };
+    ExitCode::from(code)
+}
+
+/// Whoever read our output, such as `head`, has had enough: not a failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn start_log(config: &Config) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&config.log_level)
+        .with_context(|| format!("log.level is `{}`", config.log_level))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    match config.log_format {
+        LogFormat::Text => {
+            use io::IsTerminal;
+            log.with_target(false)
+                .with_ansi(io::stderr().is_terminal())
+                .init();
+        }
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+/// Opens the store that the settings name, making its folder where it is ours to make.
+async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    let data_dir = &config.data_dir;
+    std::fs::create_dir_all(data_dir).with_context(|| {
+        format!(
+            "cannot make the data directory {}; set --data-dir",
+            data_dir.display()
+        )
+    })?;
+    Ok(crate::store::open(&config.store)
+        .await
+        .map_err(ServiceError::from)?)
+}
+
+/// Starts a service for a command. One that only reads may do so from an unsafe store.
+async fn open_service(config: Config) -> anyhow::Result<Service> {
+    let store = open_store(&config).await?;
+    let setup = Setup {
+        store,
+        data_dir: config.data_dir,
+        secret: config.secret,
+        blocklist: config.blocklist,
+        limits: config.limits,
+        require_existing: config.require_existing,
+        unsafe_store: None,
+    };
+    Ok(Service::start(setup).await?)
+}
+
+/// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
+/// unsafe about one that is.
+async fn check_safety(store: &dyn Store, allow: bool) -> anyhow::Result<Option<String>> {
+    let findings = store
+        .check()
+        .await
+        .map_err(|error: StoreError| ServiceError::from(error))?;
+    let describe = |finding: &Finding| {
+        format!(
+            "{} is {}, should be {}",
+            finding.setting, finding.found, finding.wanted
+        )
+    };
+    let unsafe_ones: Vec<String> = findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Unsafe)
+        .map(describe)
+        .collect();
+    if unsafe_ones.is_empty() {
+        return Ok(None);
+    }
+    let reasons = unsafe_ones.join("; ");
+    if !allow {
+        bail!(
+            "this store is not safe to lease from: {reasons}. A failure could repeat keys; change \
+             that, or start with --allow-unsafe-store (`keymill store check` shows every setting)"
+        );
+    }
+    Ok(Some(reasons))
+}

@@ -1,0 +1,220 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::config::Flags;
+use crate::space::SpaceSpec;
+
+const EXAMPLES: &str = "\
+Examples:
+  keymill take                      one key, with no server and no set-up
+  keymill serve                     serve keys on http://127.0.0.1:8080
+  curl localhost:8080/get-key       take one from it
+  keymill explain default 4fXk2Qz   what is known of a key
+
+Exit codes:
+  0 done   1 failed   2 wrong usage   3 no store or no keys right now, try again later
+  4 the keyspace is used up or sealed   5 the store went back in time, see `space advance`";
+
+/// Short keys that cannot repeat and cannot be guessed, with nothing stored until used.
+#[derive(Debug, Parser)]
+#[command(name = "keymill", version, after_help = EXAMPLES, propagate_version = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+
+    /// The settings file [default: keymill.toml here, if there is one] [env: KEYMILL_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
+    config: Option<PathBuf>,
+
+    /// The store, such as sqlite:/var/lib/keymill/keymill.db [env: KEYMILL_STORE]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
+    store: Option<String>,
+
+    /// The folder for the default database and the floors [env: KEYMILL_DATA_DIR]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Settings")]
+    data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Take keys, one per line; works with no server and no set-up
+    #[command(after_help = "Examples:\n  keymill take\n  keymill take orders -n 1000 > keys.txt")]
+    Take {
+        /// The keyspace [default: default]
+        space: Option<String>,
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        count: u64,
+    },
+    /// Serve keys over HTTP
+    #[command(
+        after_help = "Examples:\n  keymill serve\n  keymill serve --listen :80 --store sqlite:/srv/keys.db"
+    )]
+    Serve {
+        /// Where to listen [default: 127.0.0.1:8080] [env: KEYMILL_LISTEN]
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        listen: Option<String>,
+        /// Create neither keyspaces nor a secret: start only on what is there
+        #[arg(long)]
+        require_existing: bool,
+        /// Serve from a store that `store check` calls unsafe
+        #[arg(long)]
+        allow_unsafe_store: bool,
+    },
+    /// Tell what is known of a key
+    #[command(
+        after_help = "Examples:\n  keymill explain default 4fXk2Qz\n  keymill explain orders ord_0007K3 --json"
+    )]
+    Explain {
+        /// The keyspace
+        space: String,
+        /// The key; it may begin with a hyphen
+        #[arg(allow_hyphen_values = true)]
+        key: String,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make, show, advance and end keyspaces
+    #[command(subcommand)]
+    Space(SpaceCommand),
+    /// Is the store safe to lease from
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// The master secret
+    #[command(subcommand)]
+    Secret(SecretCommand),
+    /// The settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Completions for a shell
+    #[command(after_help = "Example:\n  keymill completions bash > /etc/bash_completion.d/keymill")]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SpaceCommand {
+    /// Make a keyspace; what its keys look like is permanent
+    #[command(
+        after_help = "Examples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --alphabet decimal --length 0"
+    )]
+    Create {
+        /// Its name, never used before: a-z, 0-9, `-`, `_`
+        name: String,
+        #[command(flatten)]
+        spec: Box<SpaceSpec>,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List all keyspaces
+    List {
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one keyspace in figures
+    Show {
+        /// Its name
+        name: String,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move a keyspace beyond everything seen, after its store went back in time
+    #[command(
+        after_help = "After a backup was restored, run this before anything else. Keys between are never\nhanded out; keys given back earlier are dropped.\n\nExample:\n  keymill space advance links --to 1500000"
+    )]
+    Advance {
+        /// Its name
+        name: String,
+        /// At least to this ordinal [default: the highest that this data directory has seen]
+        #[arg(long, value_name = "ORDINAL")]
+        to: Option<u64>,
+    },
+    /// End a keyspace: it hands out no more keys, for good
+    Seal {
+        /// Its name
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Look at the store, setting by setting; fails when one of them is unsafe
+    Check {
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SecretCommand {
+    /// Move the secret that was made at first start out of the store, into a file
+    #[command(
+        after_help = "Examples:\n  keymill secret export /etc/keymill/secret\n  keymill secret export /etc/keymill/secret --forget    and remove it from the store"
+    )]
+    Export {
+        /// The file to make; `-` is standard output
+        file: PathBuf,
+        /// Remove the secret from the store afterwards: from then on `secret_file` must name the file
+        #[arg(long)]
+        forget: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Check the settings and say where they are wrong
+    Check,
+    /// Show the settings in force, or all defaults with what they mean
+    Show {
+        /// The annotated file of all defaults
+        #[arg(long)]
+        default: bool,
+    },
+}
+
+impl Args {
+    /// The settings among what was typed.
+    pub(super) fn flags(&self) -> Flags {
+        let mut flags = Flags {
+            config: self.config.clone(),
+            store: self.store.clone(),
+            data_dir: self.data_dir.clone(),
+            ..Flags::default()
+        };
+        if let Command::Serve {
+            listen,
+            require_existing,
+            allow_unsafe_store,
+        } = &self.command
+        {
+            flags.listen.clone_from(listen);
+            flags.require_existing = *require_existing;
+            flags.allow_unsafe_store = *allow_unsafe_store;
+        }
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,70 @@
+//! `keymill explain`: what is known of a key.
+
+use std::process::ExitCode;
+
+use super::open_service;
+use crate::config::Config;
+use crate::front::http::ExplanationView;
+use crate::service::{Explanation, State};
+
+pub(super) async fn run(
+    config: Config,
+    space: &str,
+    key: &str,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let service = open_service(config).await?;
+    let explanation = service.explain(space, key).await?;
+    let valid = explanation.state != State::Invalid;
+    if json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&ExplanationView::new(space, key, explanation))?
+        );
+    } else {
+        print(key, &explanation);
+    }
+    Ok(if valid {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn print(asked: &str, explanation: &Explanation) {
+    let line = |name: &str, value: String| println!("{name:<10} {value}");
+    line(
+        "key",
+        explanation.key.clone().unwrap_or_else(|| asked.to_owned()),
+    );
+    let state = serde_json::to_value(explanation.state).expect("a state is a plain word");
+    line(
+        "state",
+        format!(
+            "{}: {}",
+            state.as_str().unwrap_or_default(),
+            explanation.reason
+        ),
+    );
+    if let Some(ordinal) = explanation.ordinal {
+        line("ordinal", ordinal.to_string());
+    }
+    if let Some(number) = explanation.number {
+        line("number", number.to_string());
+    }
+    if let Some(lease) = &explanation.lease {
+        line(
+            "lease",
+            format!("{} of ordinals {:?}", lease.lease, lease.ordinals),
+        );
+        let holder = &lease.holder;
+        line(
+            "holder",
+            format!("{} (pid {} on {})", holder.id, holder.pid, holder.host),
+        );
+        line("granted", lease.granted_at.to_string());
+        if let (Some(at), Some(ordinal)) = (lease.closed_at, lease.closed_at_ordinal) {
+            line("closed", format!("{at} at ordinal {ordinal}"));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `keymill secret export`: moves the secret out of the store.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use zeroize::Zeroizing;
+
+use super::args::SecretCommand;
+use super::open_store;
+use crate::config::Config;
+use crate::service::ServiceError;
+
+pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
+    let SecretCommand::Export { file, forget } = command;
+    let store = open_store(&config).await?;
+    let Some(text) = store
+        .secret(None)
+        .await
+        .map_err(ServiceError::from)?
+        .map(Zeroizing::new)
+    else {
+        bail!(
+            "the store keeps no secret: it was given by KEYMILL_SECRET or secret_file, or exported before"
+        );
+    };
+    if file == Path::new("-") {
+        if forget {
+            bail!("--forget needs a file: what goes to standard output may be lost");
+        }
+        println!("{}", *text);
+        return Ok(ExitCode::SUCCESS);
+    }
+    write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!(
+        "keymill: the secret is in {}; name it as `secret_file`",
+        file.display()
+    );
+    if forget {
+        store.forget_secret().await.map_err(ServiceError::from)?;
+        eprintln!(
+            "keymill: and no longer in the store: without that file, keyspaces cannot be served"
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a new file that only its owner can read, and has it on disk before it returns.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}

@@ -1,0 +1,119 @@
+//! `keymill serve`: greet, serve, and end in order.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{check_safety, open_store, start_log};
+use crate::config::Config;
+use crate::front::http::Http;
+use crate::server;
+use crate::service::{Service, Setup};
+use crate::store::SpaceRecord;
+
+pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
+    start_log(&config)?;
+    // Before the socket is open, so that no connection is lost to a low limit.
+    let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
+    let mut limits = config.server;
+    let spare = usize::try_from(open_files)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(64)
+        .max(16);
+    limits.connections_max = limits.connections_max.min(spare);
+    let listener = TcpListener::bind(config.listen).await.with_context(|| {
+        format!(
+            "cannot listen on {}; choose another address with --listen",
+            config.listen
+        )
+    })?;
+    let address = listener.local_addr()?;
+    let store = open_store(&config).await?;
+    let unsafe_store = check_safety(&*store, config.allow_unsafe_store).await?;
+    let mut spaces = config.spaces.clone();
+    if spaces.is_empty() {
+        spaces.insert(config.default_space.clone(), Default::default());
+    }
+    let setup = Setup {
+        store,
+        data_dir: config.data_dir,
+        secret: config.secret,
+        blocklist: config.blocklist,
+        limits: config.limits,
+        require_existing: config.require_existing,
+        unsafe_store,
+    };
+    let service = Service::start(setup).await?;
+    let mut records = Vec::new();
+    for (name, wanted) in &spaces {
+        records.push(service.ensure_space(name, wanted).await?.record);
+    }
+    let http = Http::new(service.clone(), &config.default_space, config.body_max);
+    let stop = stop_signal()?;
+    service.announce(address.to_string());
+    eprintln!("{}", greeting(&service, &records, address));
+    server::run(listener, http, limits, stop).await?;
+    service.stop(limits.drain_time_max).await;
+    tracing::info!("stopped; every lease was given back that could be");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn greeting(service: &Service, records: &[SpaceRecord], address: std::net::SocketAddr) -> String {
+    let place = service.place();
+    let how = if place.created { "created" } else { "opened" };
+    let mut text = format!("keymill {}\n", env!("CARGO_PKG_VERSION"));
+    let mut line = |name: &str, value: String| {
+        writeln!(text, "  {name:<10} {value}").expect("writing to a String cannot fail");
+    };
+    line(
+        "store",
+        format!("{} ({}, {how})", place.location, place.kind),
+    );
+    for record in records {
+        let shape = &record.definition;
+        let leased = record.mark.next - record.returned;
+        line(
+            "keyspace",
+            format!(
+                "{}: {} {}×{}, {leased} of {} keys leased",
+                record.name, shape.kind, shape.alphabet, shape.length, record.capacity
+            ),
+        );
+    }
+    if service.master().is_made_up() {
+        line(
+            "secret",
+            "made at first start, kept in the store; see `keymill secret export`".to_owned(),
+        );
+    }
+    line("listening", format!("http://{address}"));
+    line("docs", format!("http://{address}/docs"));
+    write!(text, "\n  curl http://{address}/get-key\n").expect("writing to a String cannot fail");
+    text
+}
+
+/// Resolves at the first SIGTERM or Ctrl-C. A second one ends the process at once: what it
+/// held becomes a gap.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        eprintln!(
+            "stopping: answering what is under way and giving leases back (again to quit now)"
+        );
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(130);
+        });
+    })
+}

@@ -1,0 +1,50 @@
+//! `keymill store check`: is this store safe to lease from, setting by setting.
+
+use std::process::ExitCode;
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::args::StoreCommand;
+use super::open_store;
+use crate::config::Config;
+use crate::service::ServiceError;
+use crate::store::Verdict;
+
+pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result<ExitCode> {
+    let StoreCommand::Check { json } = command;
+    let store = open_store(&config).await?;
+    let findings = store.check().await.map_err(ServiceError::from)?;
+    let safe = findings
+        .iter()
+        .all(|finding| finding.verdict != Verdict::Unsafe);
+    if json {
+        println!("{}", serde_json::to_string_pretty(&findings)?);
+    } else {
+        let place = store.place();
+        println!("{} {}", place.kind, place.location);
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_header(["SETTING", "FOUND", "WANTED", "VERDICT"]);
+        for finding in &findings {
+            let verdict = match finding.verdict {
+                Verdict::Safe => "safe",
+                Verdict::Warning => "warning",
+                Verdict::Unsafe => "UNSAFE",
+            };
+            table.add_row([
+                &finding.setting,
+                &finding.found,
+                &finding.wanted,
+                &verdict.to_owned(),
+            ]);
+        }
+        println!("{table}");
+    }
+    Ok(if safe {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

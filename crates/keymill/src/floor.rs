@@ -1,0 +1,363 @@
+//! Floors: the highest point of each space that this data directory has seen.
+//!
+//! A store that went back in time (a restored backup, a failover that lost commits) would
+//! grant again what was granted before. Every request that changes a space therefore carries
+//! its floor, and the store refuses when it finds itself below it. `refill` raises the floor
+//! before a key of a new grant leaves; `heartbeat` raises it with what the others did.
+//!
+//! # Invariants
+//!
+//! - A floor only rises: a file is merged under its lock, never overwritten.
+//! - What [`Floors::raise`] has returned from survives the process and the machine.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+/// A point in the life of a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Mark {
+    /// How many changes the space has seen.
+    pub revision: u64,
+    /// The lowest ordinal never granted.
+    pub next: u64,
+}
+
+/// What a request carries: the store it means, and the mark that the store must have reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Floor {
+    /// The identity of the store that was seen.
+    pub store: String,
+    /// The highest mark seen there.
+    pub mark: Mark,
+}
+
+/// The floors of one store, in memory and in every file that should know.
+#[derive(Debug)]
+pub struct Floors {
+    store: String,
+    files: Vec<PathBuf>,
+    memory: Mutex<HashMap<String, Mark>>,
+}
+
+/// A data directory belongs to one store; this one knows another.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} knows the store {known}, and this is another one ({found}), so nothing is created in it. \
+     If the old store was lost, restore it and run `keymill space advance`. To use a second store, \
+     give it a data directory of its own with --data-dir. To start over, with no regard for keys \
+     already handed out, remove that file", path.display()
+)]
+pub struct OtherStore {
+    path: PathBuf,
+    known: String,
+    found: String,
+}
+
+type FileContent = BTreeMap<String, BTreeMap<String, Mark>>;
+
+impl Mark {
+    /// The higher of both, part by part.
+    pub fn max(self, other: Mark) -> Mark {
+        Mark {
+            revision: self.revision.max(other.revision),
+            next: self.next.max(other.next),
+        }
+    }
+
+    /// Whether a store that stands here has reached `floor`.
+    pub fn has_reached(self, floor: Mark) -> bool {
+        self.revision >= floor.revision && self.next >= floor.next
+    }
+}
+
+impl Floors {
+    /// The floors of the store `store`, kept in `files`: the data directory's and, where the
+    /// store has one, the file that every process on that store shares.
+    pub fn open(store: String, files: Vec<PathBuf>) -> io::Result<Floors> {
+        let floors = Floors {
+            store,
+            files,
+            memory: Mutex::default(),
+        };
+        for path in &floors.files {
+            // A broken or unwritable file is better found at start than at the first grant.
+            drop(LockedFile::open(path)?);
+        }
+        Ok(floors)
+    }
+
+    /// The identity of the store that these floors are of.
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// The highest mark of a space that this process, or another that shares a file, has seen.
+    pub fn of(&self, space: &str) -> io::Result<Floor> {
+        let mut mark = self.memory().get(space).copied().unwrap_or_default();
+        for path in &self.files {
+            let content = read(path)?;
+            if let Some(&seen) = content
+                .get(&self.store)
+                .and_then(|spaces| spaces.get(space))
+            {
+                mark = mark.max(seen);
+            }
+        }
+        Ok(Floor {
+            store: self.store.clone(),
+            mark,
+        })
+    }
+
+    /// Raises the floor of a space, on disk before in memory.
+    pub fn raise(&self, space: &str, mark: Mark) -> io::Result<()> {
+        if self
+            .memory()
+            .get(space)
+            .is_some_and(|known| known.has_reached(mark))
+        {
+            return Ok(());
+        }
+        for path in &self.files {
+            let mut file = LockedFile::open(path)?;
+            let known = file
+                .content
+                .entry(self.store.clone())
+                .or_default()
+                .entry(space.to_owned())
+                .or_default();
+            if !known.has_reached(mark) {
+                *known = known.max(mark);
+                file.write()?;
+            }
+        }
+        let mut memory = self.memory();
+        let known = memory.entry(space.to_owned()).or_default();
+        *known = known.max(mark);
+        Ok(())
+    }
+
+    /// Refuses where a file knows another store: creating a space or a secret there would
+    /// start a second life of what the other store had.
+    pub fn check_store(&self) -> io::Result<Result<(), OtherStore>> {
+        for path in &self.files {
+            let content = read(path)?;
+            if let Some(known) = content.keys().find(|known| **known != self.store) {
+                return Ok(Err(OtherStore {
+                    path: path.clone(),
+                    known: known.clone(),
+                    found: self.store.clone(),
+                }));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
+        self.memory
+            .lock()
+            .expect("no code panics while it holds the floors")
+    }
+}
+
+/// A floor file under its lock, so that processes merge and never overwrite each other's.
+struct LockedFile {
+    lock: File,
+    path: PathBuf,
+    content: FileContent,
+}
+
+impl LockedFile {
+    fn open(path: &Path) -> io::Result<LockedFile> {
+        // The lock is a file of its own, because the floor file itself is replaced by rename.
+        let lock_path = path.with_extension("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(|error| named(&lock_path, &error))?;
+        lock.lock().map_err(|error| named(&lock_path, &error))?;
+        Ok(LockedFile {
+            lock,
+            path: path.to_owned(),
+            content: read(path)?,
+        })
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(&self.content).map_err(io::Error::other)?;
+        let new_path = self.path.with_extension("new");
+        let write = || {
+            let mut file = File::create(&new_path)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new_path, &self.path)?;
+            match self.path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+                _ => Ok(()),
+            }
+        };
+        write().map_err(|error| named(&self.path, &error))
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Closing the file unlocks it too; this only says so.
+        let _ = self.lock.unlock();
+    }
+}
+
+fn read(path: &Path) -> io::Result<FileContent> {
+    let mut text = String::new();
+    match File::open(path) {
+        Ok(mut file) => {
+            file.read_to_string(&mut text)
+                .map_err(|error| named(path, &error))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileContent::new()),
+        Err(error) => return Err(named(path, &error)),
+    }
+    serde_json::from_str(&text).map_err(|error| {
+        named(
+            path,
+            &io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("not a floor file: {error}"),
+            ),
+        )
+    })
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_survives_the_process_and_only_rises() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("floors.json");
+        let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
+        open()
+            .raise(
+                "links",
+                Mark {
+                    revision: 7,
+                    next: 500,
+                },
+            )
+            .unwrap();
+        let again = open();
+        again
+            .raise(
+                "links",
+                Mark {
+                    revision: 3,
+                    next: 900,
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            open().of("links").unwrap().mark,
+            Mark {
+                revision: 7,
+                next: 900
+            }
+        );
+        assert_eq!(open().of("other").unwrap().mark, Mark::default());
+    }
+
+    #[test]
+    fn processes_that_share_a_file_see_each_others_floors_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("floors.json");
+        let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
+        let (one, two) = (open(), open());
+        one.raise(
+            "a",
+            Mark {
+                revision: 1,
+                next: 10,
+            },
+        )
+        .unwrap();
+        two.raise(
+            "b",
+            Mark {
+                revision: 2,
+                next: 20,
+            },
+        )
+        .unwrap();
+        two.raise(
+            "a",
+            Mark {
+                revision: 5,
+                next: 50,
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            one.of("a").unwrap().mark,
+            Mark {
+                revision: 5,
+                next: 50
+            }
+        );
+        assert_eq!(
+            one.of("b").unwrap().mark,
+            Mark {
+                revision: 2,
+                next: 20
+            }
+        );
+    }
+
+    #[test]
+    fn another_store_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("floors.json");
+        let first = Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
+        assert!(first.check_store().unwrap().is_ok());
+        first
+            .raise(
+                "a",
+                Mark {
+                    revision: 1,
+                    next: 1,
+                },
+            )
+            .unwrap();
+        assert!(first.check_store().unwrap().is_ok());
+        let second = Floors::open("s2".to_owned(), vec![file]).unwrap();
+        let refusal = second.check_store().unwrap().unwrap_err().to_string();
+        assert!(
+            refusal.contains("s1") && refusal.contains("s2"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_not_taken_for_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("floors.json");
+        fs::write(&file, "{").unwrap();
+        let error = Floors::open("s1".to_owned(), vec![file])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("floors.json") && error.contains("not a floor file"),
+            "{error}"
+        );
+    }
+}

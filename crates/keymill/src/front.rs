@@ -1,0 +1,6 @@
+//! The fronts: protocols, and nothing but protocols.
+//!
+//! A front parses a request, calls `service`, and writes the answer. It never imports `store`
+//! drivers and decides nothing about keys.
+
+pub mod http;

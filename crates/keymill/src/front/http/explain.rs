@@ -1,0 +1,27 @@
+//! `GET /v1/spaces/{space}/keys/{key}`: what is known of a key.
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State as Shared};
+
+use super::wire::ExplanationView;
+use super::{Problem, State};
+
+/// What is known of a key.
+#[utoipa::path(get, path = "/v1/spaces/{space}/keys/{key}", tag = "keys",
+    params(
+        ("space" = String, Path, description = "The keyspace"),
+        ("key" = String, Path, description = "The key, in any spelling its shape understands"),
+    ),
+    responses(
+        (status = 200, description = "Its state (also `invalid`) and the lease it came from", body = ExplanationView),
+        (status = 404, description = "`unknown_space`", body = Problem),
+    ))]
+pub(super) async fn explain(
+    Shared(state): Shared<State>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<ExplanationView>, Problem> {
+    let Path((space, key)) = path?;
+    let explanation = state.service.explain(&space, &key).await?;
+    Ok(Json(ExplanationView::new(&space, &key, explanation)))
+}

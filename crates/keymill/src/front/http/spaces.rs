@@ -1,0 +1,66 @@
+//! `/v1/spaces`: making and showing keyspaces.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{Path, State as Shared};
+use hyper::StatusCode;
+
+use super::wire::{SpaceView, Spaces};
+use super::{Problem, State};
+use crate::space::SpaceSpec;
+
+/// All keyspaces.
+#[utoipa::path(get, path = "/v1/spaces", tag = "keyspaces",
+    responses((status = 200, body = Spaces), (status = 503, description = "`store_unavailable`", body = Problem)))]
+pub(super) async fn list(Shared(state): Shared<State>) -> Result<Json<Spaces>, Problem> {
+    let reports = state.service.reports().await?;
+    Ok(Json(Spaces {
+        spaces: reports.into_iter().map(SpaceView::from).collect(),
+    }))
+}
+
+/// One keyspace, in figures.
+#[utoipa::path(get, path = "/v1/spaces/{space}", tag = "keyspaces",
+    params(("space" = String, Path, description = "The keyspace")),
+    responses((status = 200, body = SpaceView), (status = 404, description = "`unknown_space`", body = Problem)))]
+pub(super) async fn show(
+    Shared(state): Shared<State>,
+    space: Result<Path<String>, PathRejection>,
+) -> Result<Json<SpaceView>, Problem> {
+    let Path(space) = space?;
+    Ok(Json(state.service.report(&space).await?.into()))
+}
+
+/// Makes a keyspace, or finds the same one there already.
+#[utoipa::path(put, path = "/v1/spaces/{space}", tag = "keyspaces",
+    params(("space" = String, Path, description = "Its name, never used before: a-z, 0-9, `-`, `_`")),
+    request_body = SpaceSpec,
+    responses(
+        (status = 201, description = "Made", body = SpaceView),
+        (status = 200, description = "The same was there already", body = SpaceView),
+        (status = 400, description = "`bad_definition`, `bad_body`", body = Problem),
+        (status = 409, description = "`different_definition`, with each difference", body = Problem),
+    ))]
+pub(super) async fn put(
+    Shared(state): Shared<State>,
+    space: Result<Path<String>, PathRejection>,
+    wanted: Result<Json<SpaceSpec>, JsonRejection>,
+) -> Result<(StatusCode, Json<SpaceView>), Problem> {
+    let Path(space) = space?;
+    let wanted = match wanted {
+        Ok(Json(wanted)) => wanted,
+        // No body at all asks for the defaults.
+        Err(JsonRejection::MissingJsonContentType(_)) => SpaceSpec::default(),
+        Err(rejection) => return Err(rejection.into()),
+    };
+    let ensured = state
+        .service
+        .ensure_space(&space, &(&wanted).into())
+        .await?;
+    let status = if ensured.made {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(state.service.report(&space).await?.into())))
+}

@@ -1,0 +1,152 @@
+//! `POST /v1/spaces/{space}/keys` and `GET /get-key`: the hot path.
+
+use bytes::{BufMut, BytesMut};
+use hyper::body::{Body as _, Incoming};
+use hyper::{Request, Response, header};
+use percent_encoding::percent_decode_str;
+
+use super::{Body, Problem, State, check_encoding, full};
+
+/// The space that a take names.
+pub(super) enum Space {
+    /// As it stands in the path, still encoded.
+    Named(String),
+}
+
+/// Takes keys.
+#[utoipa::path(
+    post, path = "/v1/spaces/{space}/keys", tag = "keys",
+    params(
+        ("space" = String, Path, description = "The keyspace"),
+        ("count" = Option<u32>, Query, description = "How many keys: 1 (the default) to 100,000"),
+    ),
+    responses(
+        (status = 200, description = "The keys; fewer than asked for only when the keyspace ends there. With `Accept: text/plain`, one key per line.",
+            body = super::wire::Keys),
+        (status = 400, description = "`bad_count`, `unknown_parameter`", body = Problem),
+        (status = 404, description = "`unknown_space`", body = Problem),
+        (status = 409, description = "`exhausted`, `sealed`", body = Problem),
+        (status = 503, description = "`dry`, `store_went_back`, `store_unavailable`; try again after `Retry-After` seconds", body = Problem),
+    )
+)]
+pub(super) async fn post(
+    state: &State,
+    space: Space,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Problem> {
+    let Space::Named(name) = space;
+    check_encoding(request.uri())?;
+    let count = match query(request.uri().query(), &["count"])?[0] {
+        None => 1,
+        Some(text) => text
+            .parse()
+            .map_err(|_| Problem::bad_count(state.service.limits()))?,
+    };
+    state.service.check_count(count)?;
+    let plain = wants_plain(&request);
+    if !request.body().is_end_stream() {
+        state.read_body(request.into_body()).await?;
+    }
+    let name = percent_decode_str(&name).decode_utf8_lossy();
+    let space = match state.service.known_space(&name) {
+        Some(space) => space,
+        None => state.service.space(&name).await?,
+    };
+    let key_len = space.codec.shape().text_len_max();
+    if plain {
+        let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
+        state
+            .service
+            .take(&space, count, |key| {
+                body.put_slice(key);
+                body.put_u8(b'\n');
+            })
+            .await?;
+        return Ok(full("text/plain; charset=utf-8", body.freeze()));
+    }
+    let mut body = BytesMut::with_capacity((key_len + 3) * count as usize + name.len() + 32);
+    // Names and keys are made of characters that JSON need not escape.
+    body.put_slice(b"{\"space\":\"");
+    body.put_slice(space.name.as_bytes());
+    body.put_slice(b"\",\"keys\":[");
+    state
+        .service
+        .take(&space, count, |key| {
+            body.put_u8(b'"');
+            body.put_slice(key);
+            body.put_slice(b"\",");
+        })
+        .await?;
+    body.truncate(body.len() - 1);
+    body.put_slice(b"]}\n");
+    Ok(full("application/json", body.freeze()))
+}
+
+/// Takes one key from the default keyspace, as plain text.
+#[utoipa::path(
+    get, path = "/get-key", tag = "keys",
+    params(("space" = Option<String>, Query, description = "Another keyspace than the default one")),
+    responses(
+        (status = 200, description = "One key", body = String, content_type = "text/plain"),
+        (status = 404, description = "`unknown_space`", body = Problem),
+        (status = 409, description = "`exhausted`, `sealed`", body = Problem),
+        (status = 503, description = "`dry`, `store_went_back`, `store_unavailable`", body = Problem),
+    )
+)]
+pub(super) async fn get_key(
+    state: &State,
+    request: &Request<Incoming>,
+) -> Result<Response<Body>, Problem> {
+    let named = match request.uri().query() {
+        None => None,
+        some => {
+            check_encoding(request.uri())?;
+            query(some, &["space"])?[0].map(|name| percent_decode_str(name).decode_utf8_lossy())
+        }
+    };
+    let name = named.as_deref().unwrap_or(&state.default_space);
+    let space = match state.service.known_space(name) {
+        Some(space) => space,
+        None => state.service.space(name).await?,
+    };
+    if let Some(key) = state.service.take_now(&space) {
+        return Ok(full(
+            "text/plain; charset=utf-8",
+            bytes::Bytes::copy_from_slice(&key),
+        ));
+    }
+    let mut body = BytesMut::with_capacity(space.codec.shape().text_len_max());
+    state
+        .service
+        .take(&space, 1, |key| body.put_slice(key))
+        .await?;
+    Ok(full("text/plain; charset=utf-8", body.freeze()))
+}
+
+/// The values of the parameters named, in their order. Others are refused: a misspelt `count`
+/// would silently give one key.
+fn query<'a, const N: usize>(
+    query: Option<&'a str>,
+    names: &[&'static str; N],
+) -> Result<[Option<&'a str>; N], Problem> {
+    let mut values = [None; N];
+    for pair in query
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+    {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match names.iter().position(|known| *known == name) {
+            Some(at) => values[at] = Some(value),
+            None => return Err(Problem::unknown_parameter(name, names)),
+        }
+    }
+    Ok(values)
+}
+
+fn wants_plain(request: &Request<Incoming>) -> bool {
+    request.headers().get(header::ACCEPT).is_some_and(|accept| {
+        let accept = accept.as_bytes();
+        accept.starts_with(b"text/plain") || accept == b"text/*"
+    })
+}

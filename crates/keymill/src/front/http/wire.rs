@@ -1,0 +1,213 @@
+//! The shapes of JSON answers and questions.
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::instance::Instance;
+use crate::service::{Explanation, SpaceReport, State};
+use crate::space::{Definition, Tuning};
+use crate::store::{InstanceRecord, LeaseRecord, Purpose};
+
+/// A number that JavaScript reads right: beyond 2^53 it is written as a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SafeNumber(pub u128);
+
+/// Keys taken.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Keys {
+    /// The keyspace they are of.
+    space: String,
+    /// The keys.
+    keys: Vec<String>,
+}
+
+/// A keyspace.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SpaceView {
+    name: String,
+    #[serde(flatten)]
+    definition: Definition,
+    #[serde(flatten)]
+    tuning: Tuning,
+    /// Tells the secret behind the keys, where there is one.
+    fingerprint: Option<String>,
+    sealed: bool,
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+    /// How many keys this keyspace has in all.
+    capacity: SafeNumber,
+    /// Granted to instances, and perhaps handed out.
+    leased: SafeNumber,
+    /// Not yet granted.
+    remaining: SafeNumber,
+    /// In this instance's memory, ready to be taken.
+    at_hand: SafeNumber,
+    /// The chance that a guess hits a key that may be in use.
+    density: f64,
+    /// Keys a second that this instance hands out at present.
+    rate: f64,
+    /// Keys a second that all instances leased, on average since the keyspace was made.
+    leased_rate: f64,
+    /// When the keyspace will be used up if it goes on like that.
+    #[schema(value_type = Option<String>)]
+    exhausted_at: Option<Timestamp>,
+}
+
+/// All keyspaces.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Spaces {
+    pub(super) spaces: Vec<SpaceView>,
+}
+
+/// What is known of a key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ExplanationView {
+    space: String,
+    /// The key as it would be handed out; where it cannot be of the keyspace, as it was given.
+    key: String,
+    state: State,
+    /// Why, in a sentence.
+    reason: String,
+    /// It is the n-th key of the keyspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ordinal: Option<SafeNumber>,
+    /// What the shape writes, before it is shuffled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<SafeNumber>,
+    /// The lease it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseView>,
+}
+
+/// A lease.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LeaseView {
+    space: String,
+    /// Its number within the keyspace.
+    lease: SafeNumber,
+    /// The first ordinal.
+    start: SafeNumber,
+    /// The ordinal after the last.
+    end: SafeNumber,
+    purpose: Purpose,
+    /// Where drawing ended, once the lease is closed.
+    closed_at_ordinal: Option<SafeNumber>,
+    /// Who got it.
+    holder: Instance,
+    #[schema(value_type = String)]
+    granted_at: Timestamp,
+    #[schema(value_type = Option<String>)]
+    closed_at: Option<Timestamp>,
+}
+
+/// A page of leases.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Leases {
+    pub(super) leases: Vec<LeaseView>,
+    /// Give this as `after` for the next page; none on the last.
+    pub(super) next: Option<String>,
+}
+
+/// A page of instances.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Instances {
+    pub(super) instances: Vec<InstanceRecord>,
+    /// Give this as `after` for the next page; none on the last.
+    pub(super) next: Option<String>,
+}
+
+impl From<SpaceReport> for SpaceView {
+    fn from(report: SpaceReport) -> SpaceView {
+        let SpaceReport { record, .. } = report;
+        SpaceView {
+            name: record.name,
+            definition: record.definition,
+            tuning: record.tuning,
+            fingerprint: record.fingerprint,
+            sealed: record.sealed,
+            created_at: record.created_at,
+            capacity: record.capacity.into(),
+            leased: report.leased.into(),
+            remaining: report.remaining.into(),
+            at_hand: report.at_hand.into(),
+            density: report.density,
+            rate: report.rate,
+            leased_rate: report.leased_rate,
+            exhausted_at: report.exhausted_at,
+        }
+    }
+}
+
+impl ExplanationView {
+    /// What is known of a key of a space.
+    pub fn new(space: &str, asked: &str, explanation: Explanation) -> ExplanationView {
+        ExplanationView {
+            space: space.to_owned(),
+            key: explanation.key.unwrap_or_else(|| asked.to_owned()),
+            state: explanation.state,
+            reason: explanation.reason,
+            ordinal: explanation.ordinal.map(SafeNumber::from),
+            number: explanation.number.map(SafeNumber),
+            lease: explanation.lease.map(LeaseView::from),
+        }
+    }
+}
+
+impl From<LeaseRecord> for LeaseView {
+    fn from(record: LeaseRecord) -> LeaseView {
+        LeaseView {
+            space: record.space,
+            lease: record.lease.into(),
+            start: record.ordinals.start.into(),
+            end: record.ordinals.end.into(),
+            purpose: record.purpose,
+            closed_at_ordinal: record.closed_at_ordinal.map(SafeNumber::from),
+            holder: record.holder,
+            granted_at: record.granted_at,
+            closed_at: record.closed_at,
+        }
+    }
+}
+
+impl From<u64> for SafeNumber {
+    fn from(number: u64) -> SafeNumber {
+        SafeNumber(number.into())
+    }
+}
+
+impl Serialize for SafeNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match u64::try_from(self.0) {
+            Ok(number) if number <= 1 << 53 => serializer.serialize_u64(number),
+            _ => serializer.collect_str(&self.0),
+        }
+    }
+}
+
+impl PartialSchema for SafeNumber {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+        ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::Integer, Type::String]))
+            .description(Some(
+                "A whole number; beyond 2^53 a string, which JavaScript would round",
+            ))
+            .into()
+    }
+}
+
+impl ToSchema for SafeNumber {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_javascript_would_round_are_strings() {
+        let json = |number| serde_json::to_string(&SafeNumber(number)).unwrap();
+        assert_eq!(json(1 << 53), "9007199254740992");
+        assert_eq!(json((1 << 53) + 1), "\"9007199254740993\"");
+        assert_eq!(json(1 << 100), "\"1267650600228229401496703205376\"");
+    }
+}

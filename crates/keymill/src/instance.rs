@@ -1,0 +1,45 @@
+//! An instance: one running keymill process, as the store and people know it.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// Who holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct Instance {
+    /// Random, so that a process that starts again is another instance.
+    pub id: String,
+    /// The machine it runs on.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+    /// The version of keymill.
+    pub version: String,
+    /// When it started.
+    #[cfg_attr(feature = "http", schema(value_type = String))]
+    pub started_at: Timestamp,
+}
+
+impl Instance {
+    /// This process.
+    pub fn this_process() -> Instance {
+        let mut bytes = [0_u8; 6];
+        getrandom::fill(&mut bytes).expect("the system has a source of randomness");
+        let mut id = String::with_capacity(12);
+        for byte in bytes {
+            write!(id, "{byte:02x}").expect("writing to a String cannot fail");
+        }
+        Instance {
+            id,
+            host: hostname::get().map_or_else(
+                |_| "unknown".to_owned(),
+                |host| host.to_string_lossy().into_owned(),
+            ),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: Timestamp::now(),
+        }
+    }
+}

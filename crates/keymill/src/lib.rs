@@ -1,0 +1,45 @@
+//! keymill: short keys that cannot repeat and cannot be guessed, with nothing stored until used.
+//!
+//! The binary is a thin shell around this library; a Rust program can embed a [`Service`] with
+//! one store and take keys in process.
+//!
+//! # Layout
+//!
+//! A request walks down this list; nothing on it knows anything above itself.
+//!
+//! - `cli`, `config`: the command line and the settings.
+//! - `server`: the accept loop and the orderly end.
+//! - `front`: protocols, and only protocols.
+//! - [`service`]: what every front calls: take, explain, spaces, audit.
+//! - [`mill`], [`lease`], [`refill`] (and its `pace`): the hot path, lock-free, and what keeps it supplied.
+//! - [`space`], [`secret`], [`floor`], [`instance`]: the words they are written in.
+//! - [`store`]: databases, and only databases.
+
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "cli")]
+pub mod config;
+#[cfg(feature = "http")]
+pub mod front;
+#[cfg(feature = "http")]
+pub mod metrics;
+#[cfg(feature = "http")]
+pub mod server;
+
+pub mod service;
+
+pub mod lease;
+pub mod mill;
+mod pace;
+pub mod refill;
+
+pub mod floor;
+pub mod instance;
+pub mod secret;
+pub mod space;
+
+pub mod store;
+
+mod sync;
+
+pub use service::{Service, ServiceError};

@@ -1,0 +1,208 @@
+//! Metrics: counted where things happen, gathered when somebody asks.
+//!
+//! The hot path adds to one counter; everything about spaces is read from the service at the
+//! moment of the scrape.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::StatusCode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::service::{Service, Space};
+
+/// What this instance counts.
+#[derive(Debug)]
+pub struct Metrics {
+    service: Service,
+    requests: [[AtomicU64; CLASSES.len()]; Route::ALL.len()],
+}
+
+/// Which kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// `POST …/keys`
+    Take,
+    /// `GET /get-key`
+    GetKey,
+    /// Everything else.
+    Other,
+}
+
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+impl Route {
+    const ALL: [(Route, &'static str); 3] = [
+        (Route::Take, "take"),
+        (Route::GetKey, "get_key"),
+        (Route::Other, "other"),
+    ];
+}
+
+impl Metrics {
+    /// Metrics of one instance.
+    pub fn new(service: Service) -> Metrics {
+        Metrics {
+            service,
+            requests: Default::default(),
+        }
+    }
+
+    /// Counts an answer.
+    #[inline]
+    pub fn count(&self, route: Route, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).clamp(2, 5) - 2;
+        self.requests[route as usize][class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Everything, as OpenMetrics text.
+    pub fn encode(&self) -> String {
+        let mut registry = Registry::with_prefix("keymill");
+        registry.register_collector(Box::new(Snapshot::of(self)));
+        let mut text = String::new();
+        text::encode(&mut text, &registry).expect("writing to a String cannot fail");
+        text
+    }
+}
+
+/// The figures at one moment, ready to be written.
+#[derive(Debug)]
+struct Snapshot {
+    requests: Vec<(&'static str, &'static str, u64)>,
+    spaces: Vec<SpaceFigures>,
+    ready: bool,
+    problems: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug)]
+struct SpaceFigures {
+    name: String,
+    drawn: u64,
+    at_hand: u64,
+    leases: u64,
+    burned: u64,
+    rate: f64,
+    capacity: u64,
+    leased: u64,
+}
+
+impl Snapshot {
+    fn of(metrics: &Metrics) -> Snapshot {
+        let requests = Route::ALL.iter().flat_map(|&(route, name)| {
+            let counts = &metrics.requests[route as usize];
+            let count = move |(class, count): (&&'static str, &AtomicU64)| {
+                (name, *class, count.load(Ordering::Relaxed))
+            };
+            CLASSES.iter().zip(counts).map(count)
+        });
+        let health = metrics.service.health();
+        let problems = health.problems.into_iter();
+        Snapshot {
+            requests: requests.collect(),
+            spaces: metrics
+                .service
+                .known_spaces()
+                .iter()
+                .map(|space| figures(space))
+                .collect(),
+            ready: health.ready,
+            problems: problems
+                .map(|it| (it.code, it.space.unwrap_or_default()))
+                .collect(),
+        }
+    }
+
+    fn of_spaces<M: EncodeMetric>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        metric: impl Fn(&SpaceFigures) -> M,
+    ) -> fmt::Result {
+        let Some(first) = self.spaces.first() else {
+            return Ok(());
+        };
+        let kind = metric(first).metric_type();
+        let mut family = encoder.encode_descriptor(name, help, None::<&Unit>, kind)?;
+        for space in &self.spaces {
+            let labels = [("space", space.name.as_str())];
+            metric(space).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let none = None::<&Unit>;
+        let counter = |value| ConstCounter::new(value);
+        let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        let kind = counter(0_u64).metric_type();
+        let mut family = encoder.encode_descriptor(
+            "requests",
+            "Requests answered, by route and status",
+            none,
+            kind,
+        )?;
+        for &(route, class, count) in &self.requests {
+            let labels = [("route", route), ("status", class)];
+            counter(count).encode(family.encode_family(&labels)?)?;
+        }
+        let encoder = &mut encoder;
+        self.of_spaces(encoder, ("keys", "Ordinals drawn to make keys of"), |it| {
+            counter(it.drawn)
+        })?;
+        self.of_spaces(
+            encoder,
+            ("leases", "Leases granted to this instance"),
+            |it| counter(it.leases),
+        )?;
+        let burned = (
+            "leases_burned",
+            "Leases whose commit was in doubt, never used",
+        );
+        self.of_spaces(encoder, burned, |it| counter(it.burned))?;
+        self.of_spaces(encoder, ("keys_at_hand", "Keys ready to be taken"), |it| {
+            gauge(it.at_hand)
+        })?;
+        self.of_spaces(
+            encoder,
+            ("keys_leased", "Keys granted to any instance"),
+            |it| gauge(it.leased),
+        )?;
+        self.of_spaces(encoder, ("keys_capacity", "Keys in all"), |it| {
+            gauge(it.capacity)
+        })?;
+        self.of_spaces(encoder, ("key_rate", "Keys a second at present"), |it| {
+            ConstGauge::new(it.rate)
+        })?;
+        let kind = gauge(0).metric_type();
+        let help = "Whether this instance can serve every space asked for";
+        let family = encoder.encode_descriptor("ready", help, none, kind)?;
+        gauge(u64::from(self.ready)).encode(family)?;
+        let help = "What is wrong right now, by its code";
+        let mut family = encoder.encode_descriptor("problem", help, none, kind)?;
+        for (code, space) in &self.problems {
+            let labels = [("code", *code), ("space", space.as_str())];
+            gauge(1).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn figures(space: &Space) -> SpaceFigures {
+    let (record, progress) = (space.record(), space.progress());
+    SpaceFigures {
+        name: space.name.clone(),
+        drawn: space.mill.drawn(),
+        at_hand: space.mill.left(),
+        leases: progress.leases,
+        burned: progress.burned,
+        rate: progress.rate,
+        capacity: record.capacity,
+        leased: record.mark.next - record.returned,
+    }
+}

@@ -1,0 +1,274 @@
+//! A mill: the in-memory source of one space's ordinals.
+//!
+//! `service` draws from it on every take, and only when both leases are spent does a caller
+//! wait, bounded in number and in time. `refill` fills it. It never touches the store.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+
+use crate::lease::{Draw, Leases};
+use crate::store::WentBack;
+
+/// The source of one space's ordinals.
+#[derive(Debug)]
+pub struct Mill {
+    pub(crate) leases: Leases,
+    /// Wakes `refill`.
+    pub(crate) low: Notify,
+    /// Wakes callers who wait.
+    filled: Notify,
+    places: Semaphore,
+    wait_max: Duration,
+    /// How many ordinals waiting callers want in all.
+    shortfall: AtomicU64,
+    offered: AtomicU64,
+    outlook: ArcSwap<Outlook>,
+}
+
+/// What a caller who finds the mill dry can expect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outlook {
+    /// A lease is on its way, or will be as soon as somebody wants one.
+    Filling,
+    /// The store does not answer; `refill` keeps asking.
+    Away(String),
+    /// Every ordinal is granted; asked again with every heartbeat.
+    Exhausted {
+        /// How many are in open leases of other instances.
+        held_elsewhere: u64,
+    },
+    /// The space was ended.
+    Sealed,
+    /// The store lies below what was seen of it.
+    WentBack(Arc<WentBack>),
+}
+
+/// Why a mill gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Dry {
+    /// No lease came in time.
+    #[error("no keys at hand, and none came in time ({0})")]
+    Late(String),
+    /// More callers wait than may.
+    #[error("no keys at hand, and too many callers wait for them already")]
+    Crowded,
+    /// Every key is granted.
+    #[error("all keys are granted; {held_elsewhere} of them are held by other instances")]
+    Exhausted {
+        /// How many are in open leases of other instances.
+        held_elsewhere: u64,
+    },
+    /// The space was ended.
+    #[error("the keyspace is sealed")]
+    Sealed,
+    /// The store lies below what was seen of it.
+    #[error(transparent)]
+    WentBack(Arc<WentBack>),
+    /// This instance gives its leases back.
+    #[error("this instance is stopping")]
+    Stopping,
+}
+
+impl Mill {
+    /// A mill that leases on first demand. At most `waiting_max` callers wait, for at most
+    /// `wait_max`.
+    pub fn new(waiting_max: usize, wait_max: Duration) -> Mill {
+        Mill {
+            leases: Leases::new(),
+            low: Notify::new(),
+            filled: Notify::new(),
+            places: Semaphore::new(waiting_max.min(Semaphore::MAX_PERMITS)),
+            wait_max,
+            shortfall: AtomicU64::new(0),
+            offered: AtomicU64::new(0),
+            outlook: ArcSwap::from_pointee(Outlook::Filling),
+        }
+    }
+
+    /// Draws up to `wanted` ordinals, at least one, waiting where there are none.
+    #[inline]
+    pub async fn draw(&self, wanted: u64) -> Result<Range<u64>, Dry> {
+        match self.try_draw(wanted) {
+            Ok(Some(ordinals)) => Ok(ordinals),
+            Ok(None) => self.wait(wanted).await,
+            Err(stopping) => Err(stopping),
+        }
+    }
+
+    /// Draws without waiting; `None` when the mill is dry.
+    #[inline]
+    pub fn try_draw(&self, wanted: u64) -> Result<Option<Range<u64>>, Dry> {
+        match self.leases.draw(wanted) {
+            Draw::Drawn { ordinals, low } => {
+                if low {
+                    self.low.notify_one();
+                }
+                Ok(Some(ordinals))
+            }
+            Draw::Dry => Ok(None),
+            Draw::Sealed => Err(self.why_sealed()),
+        }
+    }
+
+    /// Whether a demand for `wanted` can be met, or may be while it waits. A batch that must
+    /// fail is better refused before it has drawn what others could have had.
+    pub fn can_meet(&self, wanted: u64) -> Result<(), Dry> {
+        match &**self.outlook.load() {
+            Outlook::Away(reason) if self.leases.left() < wanted => Err(Dry::Late(reason.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many ordinals can be drawn right now.
+    pub fn left(&self) -> u64 {
+        self.leases.left()
+    }
+
+    /// How many ordinals were drawn since the start.
+    pub fn drawn(&self) -> u64 {
+        // A draw between the two loads makes this at most a moment old, never wrong by more.
+        let left = self.leases.left();
+        self.offered.load(Ordering::Acquire).saturating_sub(left)
+    }
+
+    /// What a caller who finds the mill dry can expect.
+    pub fn outlook(&self) -> Arc<Outlook> {
+        self.outlook.load_full()
+    }
+
+    pub(crate) fn shortfall(&self) -> u64 {
+        self.shortfall.load(Ordering::Relaxed)
+    }
+
+    /// Takes a granted range in. Only `refill` calls this.
+    pub(crate) fn fill(&self, granted: Range<u64>) -> bool {
+        let size = granted.end - granted.start;
+        self.offered.fetch_add(size, Ordering::AcqRel);
+        let taken = self.leases.offer(granted);
+        self.set_outlook(Outlook::Filling);
+        taken
+    }
+
+    pub(crate) fn set_outlook(&self, outlook: Outlook) {
+        if **self.outlook.load() != outlook {
+            self.outlook.store(Arc::new(outlook));
+        }
+        self.filled.notify_waiters();
+    }
+
+    /// Leases are sealed when the instance stops, and when the space was ended.
+    #[cold]
+    fn why_sealed(&self) -> Dry {
+        match &**self.outlook.load() {
+            Outlook::Sealed => Dry::Sealed,
+            _ => Dry::Stopping,
+        }
+    }
+
+    #[cold]
+    async fn wait(&self, wanted: u64) -> Result<Range<u64>, Dry> {
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(Dry::Crowded);
+        };
+        let _wish = Wish::new(&self.shortfall, wanted);
+        let deadline = Instant::now() + self.wait_max;
+        loop {
+            let mut filled = std::pin::pin!(self.filled.notified());
+            // Listening starts before the last look, so that no filling slips between.
+            filled.as_mut().enable();
+            if let Some(ordinals) = self.try_draw(wanted)? {
+                return Ok(ordinals);
+            }
+            match &**self.outlook.load() {
+                Outlook::Filling | Outlook::Away(_) => {}
+                Outlook::Exhausted { held_elsewhere } => {
+                    return Err(Dry::Exhausted {
+                        held_elsewhere: *held_elsewhere,
+                    });
+                }
+                Outlook::Sealed => return Err(Dry::Sealed),
+                Outlook::WentBack(how) => return Err(Dry::WentBack(how.clone())),
+            }
+            self.low.notify_one();
+            if tokio::time::timeout_at(deadline, filled).await.is_err() {
+                return Err(Dry::Late(match &**self.outlook.load() {
+                    Outlook::Away(reason) => reason.clone(),
+                    _ => "the store is slow".to_owned(),
+                }));
+            }
+        }
+    }
+}
+
+/// What one waiting caller adds to the shortfall, until it stops waiting.
+struct Wish<'a> {
+    shortfall: &'a AtomicU64,
+    wanted: u64,
+}
+
+impl<'a> Wish<'a> {
+    fn new(shortfall: &'a AtomicU64, wanted: u64) -> Wish<'a> {
+        shortfall.fetch_add(wanted, Ordering::Relaxed);
+        Wish { shortfall, wanted }
+    }
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        self.shortfall.fetch_sub(self.wanted, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_finds_it_dry_gets_the_first_keys_that_come() {
+        let mill = Arc::new(Mill::new(1, Duration::from_secs(1)));
+        let caller = tokio::spawn({
+            let mill = mill.clone();
+            async move { mill.draw(5).await }
+        });
+        mill.low.notified().await;
+        assert_eq!(mill.shortfall(), 5);
+        mill.fill(10..13);
+        assert_eq!(caller.await.unwrap(), Ok(10..13));
+        assert_eq!((mill.shortfall(), mill.drawn(), mill.left()), (0, 3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_is_bounded_in_time_and_number() {
+        let mill = Arc::new(Mill::new(1, Duration::from_secs(1)));
+        mill.set_outlook(Outlook::Away("gone fishing".to_owned()));
+        let first = tokio::spawn({
+            let mill = mill.clone();
+            async move { mill.draw(1).await }
+        });
+        mill.low.notified().await;
+        assert_eq!(mill.draw(1).await, Err(Dry::Crowded));
+        assert_eq!(
+            first.await.unwrap(),
+            Err(Dry::Late("gone fishing".to_owned()))
+        );
+    }
+
+    #[tokio::test]
+    async fn keys_at_hand_are_served_whatever_the_outlook() {
+        let mill = Mill::new(1, Duration::from_secs(1));
+        mill.fill(0..2);
+        mill.set_outlook(Outlook::Exhausted { held_elsewhere: 9 });
+        assert_eq!(mill.draw(1).await, Ok(0..1));
+        assert_eq!(mill.draw(9).await, Ok(1..2));
+        assert_eq!(
+            mill.draw(1).await,
+            Err(Dry::Exhausted { held_elsewhere: 9 })
+        );
+    }
+}

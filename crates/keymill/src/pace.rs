@@ -1,0 +1,123 @@
+//! Pace: how fast keys are wanted, and how soon to ask again for more.
+//!
+//! `refill` sizes its leases by it. Pure arithmetic on the times it is given.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// When to ask again after a failure.
+#[derive(Debug, Default)]
+pub(crate) struct Retry {
+    /// Not before then; `None` where nothing has failed.
+    pub(crate) at: Option<Instant>,
+    /// Whether a request since the last success was left in doubt.
+    pub(crate) doubted: bool,
+    pause: Duration,
+}
+
+impl Retry {
+    pub(crate) fn again(&mut self, doubted: bool) {
+        self.doubted |= doubted;
+        self.pause = (self.pause * 2).clamp(RETRY_MIN, RETRY_MAX);
+        // Jitter, so that instances that lost one store do not return to it in step.
+        let mut random = [0_u8; 1];
+        let _ = getrandom::fill(&mut random);
+        self.at = Some(Instant::now() + self.pause.mul_f64(0.5 + f64::from(random[0]) / 512.0));
+    }
+}
+
+/// The present rate of demand: a moving average that rises at once and falls slowly.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Keys a second.
+    pub(crate) rate: f64,
+    sampled_at: Instant,
+    drawn: u64,
+}
+
+impl Pace {
+    /// How long a lull takes to halve the rate.
+    const HALF_LIFE: f64 = 60.0;
+    /// The shortest time that a rate is measured over.
+    const SAMPLE_MIN: Duration = Duration::from_millis(20);
+
+    pub(crate) fn new(now: Instant) -> Pace {
+        Pace {
+            rate: 0.0,
+            sampled_at: now,
+            drawn: 0,
+        }
+    }
+
+    pub(crate) fn sample(&mut self, drawn: u64, now: Instant) {
+        let elapsed = now - self.sampled_at;
+        if elapsed < Self::SAMPLE_MIN {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let current = drawn.saturating_sub(self.drawn) as f64 / elapsed.as_secs_f64();
+        let keep = 0.5_f64.powf(elapsed.as_secs_f64() / Self::HALF_LIFE);
+        self.rate = current.max(self.rate * keep + current * (1.0 - keep));
+        if self.rate < 1e-3 {
+            self.rate = 0.0;
+        }
+        (self.sampled_at, self.drawn) = (now, drawn.max(self.drawn));
+    }
+
+    /// How many keys will be wanted in this time.
+    pub(crate) fn demand(&self, time: Duration) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "never negative, and a float too large saturates"
+        )]
+        let demand = (self.rate * time.as_secs_f64()) as u64;
+        demand
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.rate > 0.0
+    }
+
+    pub(crate) fn has_started(&self) -> bool {
+        self.drawn > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_rises_at_once_and_falls_slowly() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        pace.sample(1_000, start + Duration::from_secs(1));
+        assert_eq!(pace.demand(Duration::from_secs(900)), 900_000);
+        pace.sample(1_000, start + Duration::from_secs(61));
+        let demand = pace.demand(Duration::from_secs(900));
+        assert!((440_000..460_000).contains(&demand), "{demand}");
+    }
+
+    #[test]
+    fn a_burst_too_short_to_measure_is_measured_with_the_next_sample() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        pace.sample(500, start + Duration::from_millis(5));
+        assert!(!pace.is_busy());
+        pace.sample(1_000, start + Duration::from_millis(100));
+        assert_eq!(pace.demand(Duration::from_secs(1)), 10_000);
+    }
+
+    #[test]
+    fn after_a_doubt_the_smallest_size_is_asked_for_until_one_succeeds() {
+        let mut retry = Retry::default();
+        retry.again(true);
+        retry.again(false);
+        assert!(retry.doubted && retry.pause <= RETRY_MAX);
+    }
+}

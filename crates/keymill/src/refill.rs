@@ -1,0 +1,377 @@
+//! Refill: keeps a mill supplied with leases of the right size.
+//!
+//! One task a mill, started on first demand. It is the only code that leases for a running
+//! instance, and the last thing it does at a clean stop is to give back what was not drawn.
+//!
+//! # Invariants
+//!
+//! - A lease reaches the mill only after the store has recorded it and the floor files know.
+//! - A lease in doubt is burned: it is never offered, never given back. The next request asks
+//!   for one ordinal until one succeeds, so that a link that loses every answer cannot burn a
+//!   space empty.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::floor::Floors;
+use crate::instance::Instance;
+use crate::mill::{Mill, Outlook};
+use crate::pace::{Pace, Retry};
+use crate::space::Tuning;
+use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Store, StoreError};
+
+/// A mill never leases more than this part of what is left, so that the last keys of a space
+/// spread over all instances.
+const SHARE: u64 = 64;
+/// How often a mill with traffic looks at its rate.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// What a refill works with.
+#[derive(Debug)]
+pub struct Refill {
+    /// The space it leases of.
+    pub space: String,
+    /// Where it leases.
+    pub store: Arc<dyn Store>,
+    /// What the space must have reached.
+    pub floors: Arc<Floors>,
+    /// For whom it leases.
+    pub instance: Instance,
+    /// What it fills.
+    pub mill: Arc<Mill>,
+    /// The space's changeable settings.
+    pub tuning: watch::Receiver<Tuning>,
+    /// Ticks with every heartbeat.
+    pub heartbeat: watch::Receiver<u64>,
+    /// Becomes true when the instance stops.
+    pub stop: watch::Receiver<bool>,
+    /// Whether the store was allowed although it is not safe: then every lease says so.
+    pub unsafe_store: bool,
+    /// The last lease, for the heartbeat to look after; and the rate, for people.
+    pub progress: watch::Sender<Progress>,
+}
+
+/// What a refill tells others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// The last lease granted.
+    pub last_lease: Option<LeaseId>,
+    /// Keys a second at present.
+    pub rate: f64,
+    /// Leases granted so far.
+    pub leases: u64,
+    /// Leases burned because their commit was in doubt.
+    pub burned: u64,
+}
+
+/// A lease in the mill.
+#[derive(Debug)]
+struct Held {
+    lease: LeaseId,
+    ordinals: Range<u64>,
+}
+
+impl Refill {
+    /// Runs until the instance stops or the space is ended, then gives back what is left.
+    pub async fn run(mut self) {
+        let mut pace = Pace::new(Instant::now());
+        let mut held: Vec<Held> = Vec::new();
+        let mut retry = Retry::default();
+        loop {
+            let wake_at = retry.at.unwrap_or_else(|| Instant::now() + SAMPLE_EVERY);
+            let timed = retry.at.is_some() || pace.is_busy();
+            let mut beat = false;
+            tokio::select! {
+                () = self.mill.low.notified() => {}
+                () = sleep_until(wake_at), if timed => {}
+                Ok(()) = self.heartbeat.changed() => beat = true,
+                () = stopped(&mut self.stop) => break,
+            }
+            if *self.mill.outlook() == Outlook::Sealed {
+                break;
+            }
+            pace.sample(self.mill.drawn(), Instant::now());
+            self.progress
+                .send_modify(|progress| progress.rate = pace.rate);
+            if retry.at.is_some_and(|at| Instant::now() < at) {
+                continue;
+            }
+            let tuning = self.tuning.borrow().clone();
+            if !self.wants_more(&pace, &tuning, &held, beat) {
+                continue;
+            }
+            let size = if retry.doubted {
+                1
+            } else {
+                self.size(&pace, &tuning)
+            };
+            let left = self.mill.left();
+            let spent = spent(&held, left);
+            match self.lease(size, &spent).await {
+                Ok(grant) => {
+                    held.retain(|lease| !spent.contains(&lease.lease));
+                    held.push(Held {
+                        lease: grant.lease,
+                        ordinals: grant.ordinals.clone(),
+                    });
+                    retry = Retry::default();
+                    self.mill.fill(grant.ordinals);
+                    // One lease may not be enough: look again at once.
+                    self.mill.low.notify_one();
+                }
+                Err(error) => {
+                    if matches!(error, StoreError::Exhausted { .. } | StoreError::Sealed(_)) {
+                        held.retain(|lease| !spent.contains(&lease.lease));
+                    }
+                    self.tell(&error, &mut retry);
+                }
+            }
+        }
+        self.give_back(held).await;
+    }
+
+    /// Whether to ask the store now.
+    fn wants_more(&self, pace: &Pace, tuning: &Tuning, held: &[Held], beat: bool) -> bool {
+        if self.mill.leases.has_next() {
+            return false;
+        }
+        // A mill that nobody has asked for anything leases nothing.
+        if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
+            return false;
+        }
+        let left = self.mill.left();
+        match *self.mill.outlook() {
+            // Asked again with every heartbeat, and once when there is a spent lease to report.
+            Outlook::Exhausted { .. } => return beat || !spent(held, left).is_empty(),
+            Outlook::WentBack(_) | Outlook::Sealed => return beat,
+            Outlook::Filling | Outlook::Away(_) => {}
+        }
+        let wanted = pace
+            .demand(tuning.horizon())
+            .max(tuning.lease_size_min / 4)
+            .max(1);
+        self.mill.leases.set_low_mark(wanted);
+        left < wanted.saturating_add(self.mill.shortfall())
+    }
+
+    fn size(&self, pace: &Pace, tuning: &Tuning) -> u64 {
+        pace.demand(tuning.horizon())
+            .max(self.mill.shortfall())
+            .clamp(tuning.lease_size_min, tuning.lease_size_max)
+    }
+
+    async fn lease(&self, size: u64, spent: &[LeaseId]) -> Result<Grant, StoreError> {
+        let ask = LeaseAsk {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            size,
+            share: SHARE,
+            floor: floor_of(&self.floors, &self.space).await?,
+            last_lease: self.progress.borrow().last_lease,
+            spent: spent.to_vec(),
+        };
+        let granted = self.store.lease(&ask).await;
+        if let Err(StoreError::InDoubt(_)) = granted {
+            self.progress.send_modify(|progress| progress.burned += 1);
+        }
+        let grant = granted?;
+        check_grant(&grant, size);
+        if let Err(error) = raise(&self.floors, &self.space, &grant).await {
+            // Nothing of it has left the process, so it may go back.
+            let back = GiveBack {
+                space: self.space.clone(),
+                instance: self.instance.id.clone(),
+                lease: grant.lease,
+                rest: grant.ordinals,
+                floor: ask.floor,
+            };
+            let _ = self.store.give_back(&back).await;
+            return Err(error);
+        }
+        self.progress.send_modify(|progress| {
+            progress.last_lease = Some(grant.lease);
+            progress.leases += 1;
+        });
+        if self.unsafe_store {
+            tracing::warn!(
+                space = self.space,
+                lease = grant.lease,
+                "leased from an unsafe store"
+            );
+        }
+        tracing::info!(
+            space = self.space,
+            lease = grant.lease,
+            start = grant.ordinals.start,
+            end = grant.ordinals.end,
+            left = grant.left,
+            "leased"
+        );
+        Ok(grant)
+    }
+
+    /// Turns a refusal into the mill's outlook and the time of the next try.
+    fn tell(&self, error: &StoreError, retry: &mut Retry) {
+        let before = self.mill.outlook();
+        let outlook = match error {
+            StoreError::Exhausted { held_elsewhere, .. } => Outlook::Exhausted {
+                held_elsewhere: *held_elsewhere,
+            },
+            StoreError::Sealed(_) => Outlook::Sealed,
+            StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
+            error => {
+                retry.again(matches!(error, StoreError::InDoubt(_)));
+                Outlook::Away(error.to_string())
+            }
+        };
+        if *before != outlook {
+            match &outlook {
+                Outlook::WentBack(how) => {
+                    tracing::error!(space = self.space, code = "store_went_back", "{how}");
+                }
+                Outlook::Exhausted { .. } | Outlook::Sealed => {
+                    tracing::warn!(space = self.space, "{error}");
+                }
+                _ => tracing::warn!(
+                    space = self.space,
+                    left = self.mill.left(),
+                    "no lease: {error}; serving what is held and trying again"
+                ),
+            }
+        }
+        self.mill.set_outlook(outlook);
+    }
+
+    /// Seals the leases and returns what was not drawn. A rest that cannot be returned is a gap.
+    async fn give_back(&self, held: Vec<Held>) {
+        let rests = self.mill.leases.seal();
+        for Held { lease, ordinals } in held {
+            let rest = rests
+                .iter()
+                .find(|rest| !rest.is_empty() && rest.end == ordinals.end)
+                .cloned()
+                .unwrap_or(ordinals.end..ordinals.end);
+            assert!(
+                rest.start >= ordinals.start,
+                "a rest {rest:?} larger than its lease {ordinals:?}"
+            );
+            let count = rest.end - rest.start;
+            match self.give_back_one(lease, rest).await {
+                Ok(()) => {
+                    tracing::info!(
+                        space = self.space,
+                        lease,
+                        count,
+                        "gave back what was not drawn"
+                    );
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        space = self.space,
+                        lease,
+                        count,
+                        "could not give back: {error}"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn give_back_one(&self, lease: LeaseId, rest: Range<u64>) -> Result<(), StoreError> {
+        let floor = floor_of(&self.floors, &self.space).await?;
+        let (space, instance) = (self.space.clone(), self.instance.id.clone());
+        let mark = self
+            .store
+            .give_back(&GiveBack {
+                space,
+                instance,
+                lease,
+                rest,
+                floor,
+            })
+            .await?;
+        raise_to(&self.floors, &self.space, mark).await
+    }
+}
+
+/// Resolves once the instance stops.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the service itself is gone: a stop, too.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The floor of a space, read off the runtime's threads.
+pub(crate) async fn floor_of(
+    floors: &Arc<Floors>,
+    space: &str,
+) -> Result<crate::floor::Floor, StoreError> {
+    let (floors, space) = (floors.clone(), space.to_owned());
+    blocking(move || floors.of(&space)).await
+}
+
+/// Makes the floor files know of a grant, which must happen before a key of it leaves.
+pub(crate) async fn raise(
+    floors: &Arc<Floors>,
+    space: &str,
+    grant: &Grant,
+) -> Result<(), StoreError> {
+    raise_to(floors, space, grant.mark).await
+}
+
+pub(crate) async fn raise_to(
+    floors: &Arc<Floors>,
+    space: &str,
+    mark: crate::floor::Mark,
+) -> Result<(), StoreError> {
+    let (floors, space) = (floors.clone(), space.to_owned());
+    blocking(move || floors.raise(&space, mark)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    job: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(job)
+        .await
+        .expect("reading and writing floors does not panic")
+        .map_err(|error| StoreError::Unavailable(format!("the floor file: {error}")))
+}
+
+/// The second half of the pair: what the store returned is what was asked for.
+pub(crate) fn check_grant(grant: &Grant, size: u64) {
+    let Range { start, end } = grant.ordinals;
+    assert!(
+        start < end && end - start <= size,
+        "asked for {size}, granted {grant:?}"
+    );
+    assert!(end <= grant.mark.next, "granted beyond `next`: {grant:?}");
+}
+
+/// Leases in the mill that are drawn to their end: all but the current one, which is the
+/// newest as long as none waits behind it; and that one too when nothing is left.
+fn spent(held: &[Held], left: u64) -> Vec<LeaseId> {
+    let current = usize::from(left > 0);
+    held[..held.len().saturating_sub(current)]
+        .iter()
+        .map(|held| held.lease)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_leases_but_the_current_are_spent() {
+        let held = |lease| Held {
+            lease,
+            ordinals: 0..1,
+        };
+        assert!(spent(&[], 0).is_empty());
+        assert_eq!(spent(&[held(1), held(2)], 5), [1]);
+        assert_eq!(spent(&[held(1), held(2)], 0), [1, 2]);
+    }
+}

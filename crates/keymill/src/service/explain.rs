@@ -1,0 +1,125 @@
+//! Explaining a key: whether it can be of a space, which lease it came from, who held that.
+
+use keymill_core::Located;
+use serde::Serialize;
+
+use super::{Service, ServiceError};
+use crate::store::{LeaseRecord, Purpose};
+
+/// What is known of a key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The key as it would be handed out, where it can be of the space at all.
+    pub key: Option<String>,
+    /// What it is.
+    pub state: State,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The n-th key of the space.
+    pub ordinal: Option<u64>,
+    /// What the shape writes, before it is shuffled.
+    pub number: Option<u128>,
+    /// The lease it came from.
+    pub lease: Option<LeaseRecord>,
+}
+
+/// What a key is to its space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It cannot be a key of this space.
+    Invalid,
+    /// It can be, and was not handed out.
+    Unissued,
+    /// It was granted to an instance, which may have handed it out.
+    Leased,
+    /// It was handed out.
+    Issued,
+    /// It is passed over: the blocklist matches it.
+    Skipped,
+}
+
+impl Service {
+    /// What is known of a key.
+    pub async fn explain(&self, name: &str, key: &str) -> Result<Explanation, ServiceError> {
+        let space = self.space(name).await?;
+        let ordinal = match space.codec.ordinal(key.as_bytes()) {
+            Ok(Located::Ordinal(ordinal)) => ordinal,
+            Ok(Located::Elsewhere { number }) => {
+                let definition = &space.record().definition;
+                return Ok(invalid(format!(
+                    "its number, {number}, is another region's: this keyspace has those that leave \
+                     {} when divided by {}",
+                    definition.offset, definition.step
+                )));
+            }
+            Ok(Located::Beyond) => {
+                return Ok(invalid(
+                    "its number is beyond the capacity of the keyspace".to_owned(),
+                ));
+            }
+            Err(error) => return Ok(invalid(error.to_string())),
+        };
+        let canonical = space.codec.key(ordinal);
+        let record = self.inner.store.space(name).await?;
+        let (state, reason, lease) = if ordinal >= record.mark.next {
+            (
+                State::Unissued,
+                "it was not granted to any instance yet".to_owned(),
+                None,
+            )
+        } else {
+            let lease = self.inner.store.lease_of(name, ordinal).await?;
+            let (state, reason) = judge(lease.as_ref());
+            if space.blocks(&canonical) {
+                let reason = "the blocklist matches it, so it is passed over".to_owned();
+                (State::Skipped, reason, lease)
+            } else {
+                (state, reason, lease)
+            }
+        };
+        Ok(Explanation {
+            key: Some(canonical.as_str().to_owned()),
+            state,
+            reason,
+            ordinal: Some(ordinal),
+            number: Some(space.codec.number(ordinal)),
+            lease,
+        })
+    }
+}
+
+fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
+    let Some(lease) = lease else {
+        let reason = "it came back undrawn and waits to be granted again";
+        return (State::Unissued, reason.to_owned());
+    };
+    let holder = format!(
+        "{} (pid {} on {})",
+        lease.holder.id, lease.holder.pid, lease.holder.host
+    );
+    match (lease.purpose, lease.closed_at) {
+        (Purpose::Advance, _) => (
+            State::Leased,
+            "`space advance` passed over it after the store went back in time; it may be in use"
+                .to_owned(),
+        ),
+        (Purpose::Lease, Some(_)) => (State::Issued, format!("{holder} handed it out")),
+        (Purpose::Lease, None) => (
+            State::Leased,
+            format!("it is in a lease of {holder}, which may have handed it out"),
+        ),
+    }
+}
+
+fn invalid(reason: String) -> Explanation {
+    Explanation {
+        key: None,
+        state: State::Invalid,
+        reason,
+        ordinal: None,
+        number: None,
+        lease: None,
+    }
+}

@@ -1,0 +1,133 @@
+//! Health: what this instance knows to be wrong, for readiness, metrics and people.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+
+use super::Service;
+use crate::mill::Outlook;
+use crate::store::WentBack;
+
+/// How this instance is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// Whether every space that was asked for can be served right now.
+    pub ready: bool,
+    /// What is wrong, also where it does not keep the instance from serving.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct Problem {
+    /// Stable, for programs: `store_unavailable`, `store_went_back`, `exhausted`, …
+    pub code: &'static str,
+    /// The space concerned, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// For people.
+    pub detail: String,
+}
+
+/// What the heartbeat has noticed.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    noticed: Mutex<Noticed>,
+}
+
+#[derive(Debug, Default)]
+struct Noticed {
+    store_error: Option<String>,
+    went_back: BTreeMap<String, Arc<WentBack>>,
+}
+
+impl Watch {
+    pub(super) fn store_answered(&self) {
+        if self.noticed().store_error.take().is_some() {
+            tracing::info!("the store answers again");
+        }
+    }
+
+    /// Returns whether this is news.
+    pub(super) fn store_failed(&self, error: &str) -> bool {
+        self.noticed()
+            .store_error
+            .replace(error.to_owned())
+            .is_none()
+    }
+
+    /// Returns whether this is news.
+    pub(super) fn space_went_back(&self, space: &str, how: &Arc<WentBack>) -> bool {
+        self.noticed()
+            .went_back
+            .insert(space.to_owned(), how.clone())
+            .is_none()
+    }
+
+    pub(super) fn space_recovered(&self, space: &str) {
+        if self.noticed().went_back.remove(space).is_some() {
+            tracing::info!(space, "the keyspace is beyond everything seen again");
+        }
+    }
+
+    fn noticed(&self) -> std::sync::MutexGuard<'_, Noticed> {
+        self.noticed
+            .lock()
+            .expect("nothing panics while it is held")
+    }
+}
+
+impl Service {
+    /// How this instance is.
+    pub fn health(&self) -> Health {
+        let mut ready = true;
+        let mut problems = Vec::new();
+        let mut problem = |code, space: Option<&str>, detail: String| {
+            problems.push(Problem {
+                code,
+                space: space.map(str::to_owned),
+                detail,
+            });
+        };
+        if *self.inner.stop.borrow() {
+            ready = false;
+            problem("stopping", None, "this instance is stopping".to_owned());
+        }
+        if let Some(reason) = &self.inner.unsafe_store {
+            problem("unsafe_store", None, reason.clone());
+        }
+        let mut went_back = {
+            let noticed = self.inner.health.noticed();
+            if let Some(error) = &noticed.store_error {
+                problem("store_unavailable", None, error.clone());
+            }
+            noticed.went_back.clone()
+        };
+        for space in self.known_spaces() {
+            let dry = space.mill.left() == 0;
+            match &*space.mill.outlook() {
+                Outlook::Filling | Outlook::Sealed => {}
+                Outlook::Away(reason) => {
+                    ready &= !dry;
+                    problem("store_unavailable", Some(&space.name), reason.clone());
+                }
+                Outlook::Exhausted { held_elsewhere } => problem(
+                    "exhausted",
+                    Some(&space.name),
+                    format!("all keys are granted, {held_elsewhere} of them to other instances"),
+                ),
+                Outlook::WentBack(how) => {
+                    ready &= !dry;
+                    went_back.insert(space.name.clone(), how.clone());
+                }
+            }
+        }
+        for (space, how) in went_back {
+            problem("store_went_back", Some(&space), how.to_string());
+        }
+        Health { ready, problems }
+    }
+}

@@ -1,0 +1,115 @@
+//! The heartbeat: shows the store that this instance lives, and notices when the store is
+//! away or has gone back in time.
+
+use tokio::time::MissedTickBehavior;
+
+use super::Service;
+use crate::floor::Floor;
+use crate::mill::Outlook;
+use crate::refill::{floor_of, raise_to, stopped};
+use crate::store::{Beat, Pulse, SpaceRecord, StoreError};
+
+/// Beats until the instance stops, then says goodbye.
+pub(super) async fn run(service: Service) {
+    let mut ticks = tokio::time::interval(service.inner.limits.heartbeat_every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut stop = service.inner.stop.subscribe();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => service.beat(false).await,
+            () = stopped(&mut stop) => break,
+        }
+    }
+    service.beat(true).await;
+}
+
+impl Service {
+    async fn beat(&self, stopping: bool) {
+        let spaces = self.known_spaces();
+        let last_leases = spaces
+            .iter()
+            .filter_map(|space| Some((space.name.clone(), space.progress().last_lease?)));
+        let pulse = Pulse {
+            instance: self.inner.instance.clone(),
+            address: self
+                .inner
+                .address
+                .lock()
+                .expect("nothing panics while it is held")
+                .clone(),
+            stopping,
+            last_leases: last_leases.collect(),
+        };
+        match self.inner.store.heartbeat(&pulse).await {
+            Ok(beat) => {
+                self.inner.health.store_answered();
+                self.compare(beat).await;
+                self.inner.heartbeat.send_modify(|beats| *beats += 1);
+            }
+            Err(error) => {
+                if self.inner.health.store_failed(&error.to_string()) {
+                    tracing::warn!("the heartbeat failed: {error}");
+                }
+            }
+        }
+    }
+
+    /// Compares what the store says with what was seen of it.
+    async fn compare(&self, beat: Beat) {
+        let Beat {
+            store,
+            spaces,
+            lost,
+        } = beat;
+        for space in self.known_spaces() {
+            if !spaces.iter().any(|record| record.name == space.name) {
+                let mark = space.record().mark;
+                let evidence = format!("the keyspace `{}` is gone from it", space.name);
+                self.went_back(
+                    &space.name,
+                    &StoreError::went_back(&space.name, mark, evidence),
+                );
+            }
+        }
+        for record in spaces {
+            match self.compare_space(&store, &record, &lost).await {
+                Ok(()) => {
+                    self.inner.health.space_recovered(&record.name);
+                    self.update_space(record);
+                }
+                Err(error @ StoreError::WentBack(_)) => self.went_back(&record.name, &error),
+                Err(error) => tracing::warn!(space = record.name, "{error}"),
+            }
+        }
+    }
+
+    async fn compare_space(
+        &self,
+        store: &str,
+        record: &SpaceRecord,
+        lost: &[String],
+    ) -> Result<(), StoreError> {
+        let floor: Floor = floor_of(&self.inner.floors, &record.name).await?;
+        record.check_floor(store, &floor)?;
+        if lost.contains(&record.name) {
+            let evidence = format!(
+                "this instance's last lease of `{}` is not on record any more",
+                record.name
+            );
+            return Err(StoreError::went_back(&record.name, floor.mark, evidence));
+        }
+        raise_to(&self.inner.floors, &record.name, record.mark).await
+    }
+
+    fn went_back(&self, space: &str, error: &StoreError) {
+        let StoreError::WentBack(how) = error else {
+            return;
+        };
+        if self.inner.health.space_went_back(space, how) {
+            tracing::error!(space, code = "store_went_back", "{how}");
+        }
+        if let Some(space) = self.known_space(space) {
+            space.mill.set_outlook(Outlook::WentBack(how.clone()));
+        }
+    }
+}

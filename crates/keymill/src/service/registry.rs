@@ -1,0 +1,152 @@
+//! The spaces that this instance has open: found on first use, kept for good.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use keymill_core::{Blocklist, Codec};
+use tokio::sync::watch;
+
+use super::{Service, ServiceError};
+use crate::mill::{Mill, Outlook};
+use crate::refill::{Progress, Refill};
+use crate::space::Tuning;
+use crate::store::SpaceRecord;
+
+/// A space that this instance can take from.
+#[derive(Debug)]
+pub struct Space {
+    /// Its name.
+    pub name: String,
+    /// From ordinal to key and back.
+    pub codec: Codec,
+    /// Where its ordinals come from.
+    pub mill: Arc<Mill>,
+    /// Keys not to hand out; empty where the space has that switched off.
+    pub(super) blocklist: ArcSwap<Blocklist>,
+    pub(super) record: ArcSwap<SpaceRecord>,
+    pub(super) tuning: watch::Sender<Tuning>,
+    pub(super) progress: watch::Receiver<Progress>,
+}
+
+impl Space {
+    /// The space as the store had it when last heard of.
+    pub fn record(&self) -> Arc<SpaceRecord> {
+        self.record.load_full()
+    }
+
+    /// What its refill has been doing.
+    pub fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    /// Whether a key is one that must not be handed out.
+    pub(super) fn blocks(&self, key: &[u8]) -> bool {
+        self.blocklist
+            .load()
+            .blocks(self.codec.shape().after_prefix(key))
+    }
+}
+
+impl Service {
+    /// The space of this name, asking the store when this instance has not met it yet: a
+    /// space made through one instance can be taken from on every other at once.
+    pub async fn space(&self, name: &str) -> Result<Arc<Space>, ServiceError> {
+        if let Some(space) = self.known_space(name) {
+            return Ok(space);
+        }
+        let record = self.inner.store.space(name).await?;
+        self.open_space(record).await
+    }
+
+    /// The spaces this instance has met.
+    pub fn known_spaces(&self) -> Vec<Arc<Space>> {
+        self.inner.spaces.load().values().cloned().collect()
+    }
+
+    /// A space this instance has met, without asking the store.
+    #[inline]
+    pub fn known_space(&self, name: &str) -> Option<Arc<Space>> {
+        self.inner.spaces.load().get(name).cloned()
+    }
+
+    /// Opens a space that the store has.
+    pub(super) async fn open_space(&self, record: SpaceRecord) -> Result<Arc<Space>, ServiceError> {
+        let _opening = self.inner.opening.lock().await;
+        if let Some(space) = self.known_space(&record.name) {
+            return Ok(space);
+        }
+        let space = Arc::new(self.build(record)?);
+        let mut spaces: HashMap<_, _> = (**self.inner.spaces.load()).clone();
+        spaces.insert(space.name.clone(), space.clone());
+        self.inner.spaces.store(Arc::new(spaces));
+        Ok(space)
+    }
+
+    /// Takes in what the store now says of a space.
+    pub(super) fn update_space(&self, record: SpaceRecord) {
+        if let Some(space) = self.known_space(&record.name) {
+            space.blocklist.store(self.blocklist_of(&record.tuning));
+            space.tuning.send_if_modified(|tuning| {
+                let changed = *tuning != record.tuning;
+                tuning.clone_from(&record.tuning);
+                changed
+            });
+            if record.sealed {
+                // Wakes the refill, which gives back what was not drawn.
+                space.mill.set_outlook(Outlook::Sealed);
+                space.mill.low.notify_one();
+            }
+            space.record.store(Arc::new(record));
+        }
+    }
+
+    fn build(&self, record: SpaceRecord) -> Result<Space, ServiceError> {
+        let inner = &self.inner;
+        let found = record.definition.fingerprint(&record.name, &inner.master);
+        if found != record.fingerprint {
+            return Err(ServiceError::WrongSecret {
+                space: record.name,
+                found: found.unwrap_or_default(),
+                wanted: record.fingerprint.unwrap_or_default(),
+            });
+        }
+        let codec = record.definition.codec(&record.name, &inner.master)?;
+        let mill = Arc::new(Mill::new(inner.limits.waiting_max, inner.limits.wait_max));
+        let tuning = watch::Sender::new(record.tuning.clone());
+        let progress = watch::Sender::new(Progress::default());
+        let space = Space {
+            name: record.name.clone(),
+            codec,
+            mill: mill.clone(),
+            blocklist: ArcSwap::new(self.blocklist_of(&record.tuning)),
+            tuning,
+            progress: progress.subscribe(),
+            record: ArcSwap::from_pointee(record),
+        };
+        self.spawn(
+            Refill {
+                space: space.name.clone(),
+                store: inner.store.clone(),
+                floors: inner.floors.clone(),
+                instance: inner.instance.clone(),
+                mill,
+                tuning: space.tuning.subscribe(),
+                heartbeat: inner.heartbeat.subscribe(),
+                stop: inner.stop.subscribe(),
+                unsafe_store: inner.unsafe_store.is_some(),
+                progress,
+            }
+            .run(),
+        );
+        Ok(space)
+    }
+
+    fn blocklist_of(&self, tuning: &Tuning) -> Arc<Blocklist> {
+        if tuning.blocklist {
+            self.inner.blocklist.clone()
+        } else {
+            Arc::new(Blocklist::none())
+        }
+    }
+}

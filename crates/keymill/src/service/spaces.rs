@@ -1,0 +1,209 @@
+//! Making, showing, advancing and ending spaces.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::{Service, ServiceError};
+use crate::floor::Floors;
+use crate::refill::{floor_of, raise_to};
+use crate::space::{CAPACITY_MAX, Definition, DefinitionError, SpaceSpec, Tuning, check_name};
+use crate::store::{Created, NewSpace, SpaceRecord};
+
+/// A space as somebody wants it.
+#[derive(Debug, Clone, Default)]
+pub struct WantedSpace {
+    /// What its keys look like.
+    pub definition: Definition,
+    /// How it is served; `None` leaves that as it is.
+    pub tuning: Option<Tuning>,
+    /// The first ordinal to grant, where the space is new.
+    pub start: u64,
+}
+
+impl From<&SpaceSpec> for WantedSpace {
+    fn from(spec: &SpaceSpec) -> WantedSpace {
+        WantedSpace {
+            definition: spec.definition(),
+            tuning: spec.tuning(),
+            start: 0,
+        }
+    }
+}
+
+/// What became of a wish for a space.
+#[derive(Debug)]
+pub struct Ensured {
+    /// Whether it was made just now.
+    pub made: bool,
+    /// The space.
+    pub record: SpaceRecord,
+}
+
+/// A space in figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct SpaceReport {
+    /// The space as the store has it.
+    #[serde(skip)]
+    pub record: SpaceRecord,
+    /// Keys in all that the shape can write, this space's or another region's.
+    pub domain: u128,
+    /// Granted to instances, and perhaps handed out.
+    pub leased: u64,
+    /// Not yet granted.
+    pub remaining: u64,
+    /// In this instance's memory, ready to be taken.
+    pub at_hand: u64,
+    /// The chance that a guess hits a key that may be in use.
+    pub density: f64,
+    /// Keys a second that this instance hands out at present.
+    pub rate: f64,
+    /// Keys a second that all instances leased, on average since the space was made.
+    pub leased_rate: f64,
+    /// When the space will be used up if it goes on like that.
+    pub exhausted_at: Option<Timestamp>,
+}
+
+impl Service {
+    /// Makes a space, or finds it there already with the same definition.
+    pub async fn ensure_space(
+        &self,
+        name: &str,
+        wanted: &WantedSpace,
+    ) -> Result<Ensured, ServiceError> {
+        check_name(name)?;
+        let inner = &self.inner;
+        let tuning = wanted.tuning.clone().unwrap_or_default();
+        tuning.check()?;
+        match inner.store.space(name).await.map_err(ServiceError::from) {
+            Ok(record) => return self.existing(record, wanted).await,
+            Err(ServiceError::UnknownSpace(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let codec = wanted.definition.codec(name, &inner.master)?;
+        let capacity = codec.capacity().min(CAPACITY_MAX);
+        if wanted.start >= capacity {
+            return Err(ServiceError::BadDefinition(DefinitionError::Setting {
+                setting: "start",
+                problem: format!("must be below the capacity, {capacity}"),
+            }));
+        }
+        if inner.require_existing {
+            return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
+        }
+        check_store(&inner.floors)?;
+        let new = NewSpace {
+            name: name.to_owned(),
+            definition: wanted.definition.clone(),
+            tuning,
+            fingerprint: wanted.definition.fingerprint(name, &inner.master),
+            capacity,
+            start: wanted.start,
+        };
+        match inner.store.create(&new).await? {
+            Created::Made(record) => {
+                raise_to(&inner.floors, name, record.mark).await?;
+                self.open_space(record.clone()).await?;
+                Ok(Ensured { made: true, record })
+            }
+            Created::Exists(record) => self.existing(record, wanted).await,
+        }
+    }
+
+    /// All spaces in figures, by name.
+    pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
+        let records = self.inner.store.spaces().await?;
+        records
+            .into_iter()
+            .map(|record| self.report_on(record))
+            .collect()
+    }
+
+    /// One space in figures.
+    pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
+        let record = self.inner.store.space(name).await?;
+        self.report_on(record)
+    }
+
+    /// Moves a space beyond everything seen of it, after its store went back in time.
+    pub async fn advance(&self, name: &str, to: Option<u64>) -> Result<SpaceRecord, ServiceError> {
+        let inner = &self.inner;
+        let floor = floor_of(&inner.floors, name).await?;
+        let to = to.unwrap_or(0).max(floor.mark.next);
+        let record = inner.store.advance(name, to, &inner.instance).await?;
+        raise_to(&inner.floors, name, record.mark).await?;
+        Ok(record)
+    }
+
+    /// Ends a space.
+    pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
+        let floor = floor_of(&self.inner.floors, name).await?;
+        let record = self.inner.store.seal(name, &floor).await?;
+        raise_to(&self.inner.floors, name, record.mark).await?;
+        Ok(record)
+    }
+
+    async fn existing(
+        &self,
+        mut record: SpaceRecord,
+        wanted: &WantedSpace,
+    ) -> Result<Ensured, ServiceError> {
+        let differences = record.definition.differences(&wanted.definition);
+        if !differences.is_empty() {
+            return Err(ServiceError::DifferentDefinition {
+                space: record.name,
+                differences,
+            });
+        }
+        if let Some(tuning) = &wanted.tuning
+            && *tuning != record.tuning
+        {
+            let floor = floor_of(&self.inner.floors, &record.name).await?;
+            record = self.inner.store.tune(&record.name, tuning, &floor).await?;
+            raise_to(&self.inner.floors, &record.name, record.mark).await?;
+        }
+        self.open_space(record.clone()).await?;
+        self.update_space(record.clone());
+        Ok(Ensured {
+            made: false,
+            record,
+        })
+    }
+
+    fn report_on(&self, record: SpaceRecord) -> Result<SpaceReport, ServiceError> {
+        let shape = record.definition.shape().map_err(DefinitionError::from)?;
+        let domain = shape.capacity();
+        let leased = record.mark.next - record.returned;
+        let remaining = record.left();
+        let age = Timestamp::now()
+            .duration_since(record.created_at)
+            .as_secs_f64()
+            .max(1.0);
+        let space = self.known_space(&record.name);
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let (leased_rate, density) = (leased as f64 / age, leased as f64 / domain as f64);
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let seconds_left = remaining as f64 / leased_rate;
+        // A forecast beyond the calendar is none.
+        let exhausted_at = (seconds_left < 2e11)
+            .then(|| SignedDuration::try_from_secs_f64(seconds_left).ok())
+            .flatten()
+            .and_then(|time| Timestamp::now().checked_add(time).ok());
+        Ok(SpaceReport {
+            domain,
+            leased,
+            remaining,
+            at_hand: space.as_ref().map_or(0, |space| space.mill.left()),
+            density,
+            rate: space.as_ref().map_or(0.0, |space| space.progress().rate),
+            leased_rate,
+            exhausted_at,
+            record,
+        })
+    }
+}
+
+/// Refuses to create in a store while the data directory knows another one.
+pub(super) fn check_store(floors: &Floors) -> Result<(), ServiceError> {
+    let known = floors.check_store();
+    Ok(known.map_err(|error| ServiceError::Broken(format!("the floor file {error}")))??)
+}

@@ -1,0 +1,126 @@
+//! Taking keys: the one thing everything else is for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Service, ServiceError, Space};
+use crate::mill::Dry;
+use crate::refill::{check_grant, floor_of, raise, raise_to};
+use crate::store::{GiveBack, LeaseAsk};
+
+/// The most ordinals that one lease of an exact take asks for: what a crash would waste.
+const EXACT_LEASE_MAX: u64 = 1_000_000;
+
+/// How many keys a take gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// As many as asked for, or fewer where the space ends.
+    pub count: u32,
+}
+
+impl Service {
+    /// Takes `count` keys and gives each of them to `each`. Fewer only when the space ends
+    /// there; none at all is an error.
+    pub async fn take(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<Taken, ServiceError> {
+        self.check_count(count)?;
+        let mut taken = 0;
+        space
+            .mill
+            .can_meet(count.into())
+            .map_err(|dry| ServiceError::dry(&space.name, dry))?;
+        while taken < count {
+            let ordinals = match space.mill.draw(u64::from(count - taken)).await {
+                Ok(ordinals) => ordinals,
+                Err(Dry::Exhausted { .. } | Dry::Sealed) if taken > 0 => break,
+                Err(dry) => return Err(ServiceError::dry(&space.name, dry)),
+            };
+            taken += space.write_keys(ordinals, &mut each);
+        }
+        Ok(Taken { count: taken })
+    }
+
+    /// Takes one key without waiting; `None` when the caller would have to, or when the key
+    /// drawn must not be handed out.
+    #[inline]
+    pub fn take_now(&self, space: &Space) -> Option<keymill_core::KeyText> {
+        let ordinals = space.mill.try_draw(1).ok()??;
+        let key = space.codec.key(ordinals.start);
+        (!space.blocks(&key)).then_some(key)
+    }
+
+    /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
+    /// the leases behind it.
+    pub async fn take_exactly(
+        &self,
+        space: &Arc<Space>,
+        count: u64,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<u64, ServiceError> {
+        let inner = &self.inner;
+        let mut taken = 0;
+        let mut last_lease = None;
+        while taken < count {
+            let ask = LeaseAsk {
+                space: space.name.clone(),
+                instance: inner.instance.clone(),
+                size: (count - taken).min(EXACT_LEASE_MAX),
+                share: 1,
+                floor: floor_of(&inner.floors, &space.name).await?,
+                last_lease,
+                spent: last_lease.into_iter().collect(),
+            };
+            let grant = match inner.store.lease(&ask).await.map_err(ServiceError::from) {
+                Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
+                grant => grant?,
+            };
+            check_grant(&grant, ask.size);
+            raise(&inner.floors, &space.name, &grant).await?;
+            last_lease = Some(grant.lease);
+            taken += u64::from(space.write_keys(grant.ordinals.clone(), &mut each));
+            if taken >= count {
+                let end = grant.ordinals.end;
+                let back = GiveBack {
+                    space: space.name.clone(),
+                    instance: inner.instance.id.clone(),
+                    lease: grant.lease,
+                    rest: end..end,
+                    floor: floor_of(&inner.floors, &space.name).await?,
+                };
+                let mark = inner.store.give_back(&back).await?;
+                raise_to(&inner.floors, &space.name, mark).await?;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Refuses a count that cannot be asked for.
+    pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
+        let max = self.inner.limits.count_max;
+        if (1..=max).contains(&count) {
+            Ok(())
+        } else {
+            Err(ServiceError::BadCount { max })
+        }
+    }
+}
+
+impl Space {
+    /// Writes the keys of a run of ordinals, but for the blocked ones, and counts them.
+    fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
+        let blocklist = self.blocklist.load();
+        let shape = self.codec.shape();
+        let mut count = 0;
+        self.codec.keys(ordinals, |_, key| {
+            if !blocklist.blocks(shape.after_prefix(key)) {
+                each(key);
+                count += 1;
+            }
+        });
+        count
+    }
+}

@@ -1,0 +1,407 @@
+//! A space: what its keys look like (for ever) and how it is served (changeable).
+//!
+//! `service` builds spaces from records of the store; `config` and the fronts describe new
+//! ones. Nothing here does I/O.
+
+use std::fmt;
+use std::time::Duration;
+
+use keymill_core::{Codec, CodecError, Shape, ShapeError, ShapeSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::secret::Master;
+
+/// No space has more ordinals than this, so that every store can count them in 64 signed bits.
+pub const CAPACITY_MAX: u64 = i64::MAX as u64;
+
+/// Where a space's keys come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Leased ordinals through FF1: unguessable, nothing stored per unused key.
+    #[default]
+    Shuffled,
+    /// Leased ordinals written as they are.
+    Sequential,
+}
+
+/// The permanent part of a space: two spaces with one definition make the same keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Definition {
+    /// Where the keys come from.
+    pub kind: Kind,
+    /// A named alphabet, or its characters.
+    pub alphabet: String,
+    /// How many characters the number takes; 0 writes plain integers.
+    pub length: u8,
+    /// What every key begins with.
+    pub prefix: String,
+    /// A hyphen after every so many characters; 0 for none.
+    pub group: u8,
+    /// Whether a check character ends every key.
+    pub check: bool,
+    /// The distance between two numbers: more than 1 shares one keyspace among stores.
+    pub step: u64,
+    /// The first number; below `step`.
+    pub offset: u64,
+}
+
+/// The part of a space that may change at any time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Tuning {
+    /// The fewest ordinals a lease asks for.
+    pub lease_size_min: u64,
+    /// The most ordinals a lease asks for.
+    pub lease_size_max: u64,
+    /// For how many seconds of demand an instance holds keys, so that the store may be away.
+    pub horizon_seconds: u64,
+    /// Whether keys that the blocklist matches are skipped.
+    pub blocklist: bool,
+}
+
+/// A space as somebody typed it, in a file, a request or on the command line: whatever is left
+/// out has its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default, deny_unknown_fields)]
+pub struct SpaceSpec {
+    /// Where the keys come from [default: shuffled]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// base62, base58, base36, base32, base64url, hex, decimal, safe, or the characters
+    /// themselves [default: base62]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alphabet: Option<String>,
+    /// How many characters the number takes; 0 writes plain integers [default: 7]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u8>,
+    /// What every key begins with
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// A hyphen after every so many characters; 0 for none [default: 0]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
+    /// Whether a check character ends every key [default: false]
+    #[cfg_attr(feature = "cli", arg(long, num_args = 0..=1, default_missing_value = "true"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<bool>,
+    /// The distance between two numbers: more than 1 shares one keyspace among stores
+    /// [default: 1]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// The first number, below `step` [default: 0]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The fewest keys an instance leases at once; changeable [default: 1000]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_size_min: Option<u64>,
+    /// The most keys an instance leases at once; changeable [default: 100000000]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_size_max: Option<u64>,
+    /// For how many seconds of demand an instance holds keys; changeable [default: 900]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub horizon_seconds: Option<u64>,
+    /// Whether keys that the blocklist matches are skipped; changeable [default: true]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocklist: Option<bool>,
+}
+
+/// Why a definition cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// The name of the space cannot be one.
+    #[error(
+        "`{0}` cannot name a keyspace: use 1 to 64 of a-z, 0-9, `-` and `_`, beginning with a letter or digit"
+    )]
+    Name(String),
+    /// The shape contradicts itself.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The shape does not fit the kind, the step or the offset.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// A setting is outside its range.
+    #[error("{setting} {problem}")]
+    Setting {
+        /// Which one.
+        setting: &'static str,
+        /// What is wrong with it, as the end of a sentence.
+        problem: String,
+    },
+    /// Interleaved stores must shuffle with one secret, so it cannot be a made-up one.
+    #[error(
+        "a shuffled keyspace with step {step} shares its keys with other stores, so all of them \
+         need one secret: set KEYMILL_SECRET (or `secret_file`) to the same value everywhere"
+    )]
+    SecretNotShared {
+        /// The step asked for.
+        step: u64,
+    },
+}
+
+/// One permanent setting in which two definitions differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct Difference {
+    /// The setting.
+    pub setting: &'static str,
+    /// What the store has.
+    pub stored: String,
+    /// What was asked for.
+    pub asked: String,
+}
+
+impl Definition {
+    /// The shape of the keys.
+    pub fn shape(&self) -> Result<Shape, ShapeError> {
+        Shape::new(&ShapeSpec {
+            alphabet: self.alphabet.clone(),
+            length: self.length,
+            prefix: self.prefix.clone(),
+            group: self.group,
+            check: self.check,
+        })
+    }
+
+    /// Builds what turns this space's ordinals into keys.
+    pub fn codec(&self, name: &str, master: &Master) -> Result<Codec, DefinitionError> {
+        let shape = self.shape()?;
+        match self.kind {
+            Kind::Sequential => Ok(Codec::sequential(shape, self.step, self.offset)?),
+            Kind::Shuffled if self.step > 1 && master.is_made_up() => {
+                Err(DefinitionError::SecretNotShared { step: self.step })
+            }
+            Kind::Shuffled => {
+                let key = master.space_key(name, shape.alphabet().symbols(), self.length);
+                Ok(Codec::shuffled(shape, self.step, self.offset, &key)?)
+            }
+        }
+    }
+
+    /// The fingerprint of the secret behind the keys, for the kinds that have one.
+    pub fn fingerprint(&self, name: &str, master: &Master) -> Option<String> {
+        match self.kind {
+            Kind::Sequential => None,
+            Kind::Shuffled => Some(master.fingerprint(name)),
+        }
+    }
+
+    /// Every setting in which `asked` differs from this stored definition.
+    pub fn differences(&self, asked: &Definition) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        let mut compare = |setting, stored: &dyn fmt::Display, asked: &dyn fmt::Display| {
+            let (stored, asked) = (stored.to_string(), asked.to_string());
+            if stored != asked {
+                differences.push(Difference {
+                    setting,
+                    stored,
+                    asked,
+                });
+            }
+        };
+        compare("kind", &self.kind, &asked.kind);
+        compare("alphabet", &self.symbols(), &asked.symbols());
+        compare("length", &self.length, &asked.length);
+        compare("prefix", &self.prefix, &asked.prefix);
+        compare("group", &self.group, &asked.group);
+        compare("check", &self.check, &asked.check);
+        compare("step", &self.step, &asked.step);
+        compare("offset", &self.offset, &asked.offset);
+        differences
+    }
+
+    /// The alphabet's characters, so that its name and its spelling compare equal.
+    fn symbols(&self) -> String {
+        keymill_core::Alphabet::parse(&self.alphabet)
+            .map_or_else(|_| self.alphabet.clone(), |alphabet| alphabet.to_string())
+    }
+}
+
+impl Default for Definition {
+    fn default() -> Definition {
+        Definition {
+            kind: Kind::Shuffled,
+            alphabet: "base62".to_owned(),
+            length: 7,
+            prefix: String::new(),
+            group: 0,
+            check: false,
+            step: 1,
+            offset: 0,
+        }
+    }
+}
+
+impl SpaceSpec {
+    /// The permanent part.
+    pub fn definition(&self) -> Definition {
+        let default = Definition::default();
+        Definition {
+            kind: self.kind.unwrap_or(default.kind),
+            alphabet: self.alphabet.clone().unwrap_or(default.alphabet),
+            length: self.length.unwrap_or(default.length),
+            prefix: self.prefix.clone().unwrap_or(default.prefix),
+            group: self.group.unwrap_or(default.group),
+            check: self.check.unwrap_or(default.check),
+            step: self.step.unwrap_or(default.step),
+            offset: self.offset.unwrap_or(default.offset),
+        }
+    }
+
+    /// The changeable part, if any of it was given.
+    pub fn tuning(&self) -> Option<Tuning> {
+        let default = Tuning::default();
+        let tuning = Tuning {
+            lease_size_min: self.lease_size_min.unwrap_or(default.lease_size_min),
+            lease_size_max: self.lease_size_max.unwrap_or(default.lease_size_max),
+            horizon_seconds: self.horizon_seconds.unwrap_or(default.horizon_seconds),
+            blocklist: self.blocklist.unwrap_or(default.blocklist),
+        };
+        let given = self.lease_size_min.is_some()
+            || self.lease_size_max.is_some()
+            || self.horizon_seconds.is_some()
+            || self.blocklist.is_some();
+        given.then_some(tuning)
+    }
+}
+
+impl Tuning {
+    /// How long an instance can serve without the store.
+    pub fn horizon(&self) -> Duration {
+        Duration::from_secs(self.horizon_seconds)
+    }
+
+    /// Refuses sizes that could never be asked for.
+    pub fn check(&self) -> Result<(), DefinitionError> {
+        let refuse = |setting, problem| Err(DefinitionError::Setting { setting, problem });
+        let ceiling = crate::lease::LEASE_SIZE_MAX;
+        if !(1..=ceiling).contains(&self.lease_size_min) {
+            return refuse("lease_size_min", format!("must be from 1 to {ceiling}"));
+        }
+        if !(self.lease_size_min..=ceiling).contains(&self.lease_size_max) {
+            let min = self.lease_size_min;
+            return refuse(
+                "lease_size_max",
+                format!("must be from lease_size_min ({min}) to {ceiling}"),
+            );
+        }
+        if !(1..=604_800).contains(&self.horizon_seconds) {
+            return refuse(
+                "horizon_seconds",
+                "must be from 1 to 604800 (a week)".to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            lease_size_min: 1_000,
+            lease_size_max: 100_000_000,
+            horizon_seconds: 15 * 60,
+            blocklist: true,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Shuffled => "shuffled",
+            Kind::Sequential => "sequential",
+        })
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is `{}` in the store, `{}` here",
+            self.setting, self.stored, self.asked
+        )
+    }
+}
+
+/// Refuses names that would not be safe in a URL, a file or a metric.
+pub fn check_name(name: &str) -> Result<(), DefinitionError> {
+    let fits = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    let good = (1..=64).contains(&name.len())
+        && name.bytes().all(fits)
+        && name.as_bytes()[0].is_ascii_alphanumeric();
+    if good {
+        Ok(())
+    } else {
+        Err(DefinitionError::Name(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_differ_where_their_keys_would() {
+        let stored = Definition::default();
+        let spelt = Definition {
+            alphabet: "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".to_owned(),
+            ..Definition::default()
+        };
+        assert_eq!(stored.differences(&spelt), []);
+        let longer = Definition {
+            length: 8,
+            ..Definition::default()
+        };
+        let differences = stored.differences(&longer);
+        assert_eq!(differences.len(), 1);
+        assert_eq!(
+            differences[0].to_string(),
+            "length is `7` in the store, `8` here"
+        );
+    }
+
+    #[test]
+    fn names_are_safe_in_a_url() {
+        for good in ["links", "a", "0", "order-numbers_2"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "_", "Links", "a/b", "a b", "ä", &"a".repeat(65)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn interleaved_shuffled_spaces_need_a_secret_that_was_given() {
+        let definition = Definition {
+            step: 2,
+            ..Definition::default()
+        };
+        let made_up = Master::made_up("0123456789abcdef0123456789abcdef".to_owned());
+        let given = Master::given("0123456789abcdef0123456789abcdef").unwrap();
+        assert!(matches!(
+            definition.codec("links", &made_up),
+            Err(DefinitionError::SecretNotShared { step: 2 })
+        ));
+        assert!(definition.codec("links", &given).is_ok());
+    }
+}
