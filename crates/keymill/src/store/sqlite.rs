@@ -610,12 +610,7 @@ impl Db {
         migrations::migrations::runner()
             .set_abort_missing(false)
             .run(&mut self.connection)
-            .map_err(|error| {
-                let path = self.path.display();
-                StoreError::Broken(format!(
-                    "the schema of {path} cannot be brought up to date: {error}"
-                ))
-            })?;
+            .map_err(|error| self.fold_migration_error(&error))?;
         Ok(())
     }
 
@@ -709,6 +704,21 @@ impl Db {
         self.connection
             .pragma_query_value(None, name, |row| row.get(0))
             .map_err(|error| self.fold_error(&error))
+    }
+
+    /// A migration fails for a reason of SQLite's, or because the schema is not what it was.
+    fn fold_migration_error(&self, error: &refinery::Error) -> StoreError {
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+                return self.fold_error(error);
+            }
+            cause = error.source();
+        }
+        let path = self.path.display();
+        StoreError::Broken(format!(
+            "the schema of {path} cannot be brought up to date: {error}"
+        ))
     }
 
     fn fold_error(&self, error: &rusqlite::Error) -> StoreError {

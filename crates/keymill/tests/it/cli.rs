@@ -1,0 +1,362 @@
+//! The command line, as a person or a script meets it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keymill"));
+        command.args(args).current_dir(self.path()).env_clear();
+        command
+            .env("XDG_DATA_HOME", self.path())
+            .env("HOME", self.path());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs a command that must succeed, and returns what it wrote to standard output.
+    #[track_caller]
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command that must fail with this code and say this.
+    #[track_caller]
+    fn fails(&self, args: &[&str], code: i32, says: &str) {
+        failed(&self.run(args), code, says);
+    }
+}
+
+#[track_caller]
+fn failed(output: &Output, code: i32, says: &str) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(says), "`{said}` does not say `{says}`");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn take_works_with_no_server_and_no_set_up() {
+    let place = Place::new();
+    let key = place.ok(&["take"]);
+    assert_eq!(key.trim_end().len(), 7);
+    assert!(place.path().join("keymill/keymill.db").exists());
+    let mut keys: Vec<String> = place
+        .ok(&["take", "-n", "5000"])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    keys.push(key.trim_end().to_owned());
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 5_001);
+}
+
+#[test]
+fn take_leases_exactly_what_it_prints() {
+    let place = Place::new();
+    place.ok(&[
+        "space",
+        "create",
+        "t",
+        "--kind",
+        "sequential",
+        "--alphabet",
+        "decimal",
+        "--length",
+        "0",
+    ]);
+    assert_eq!(place.ok(&["take", "t", "-n", "3"]), "0\n1\n2\n");
+    assert_eq!(place.ok(&["take", "t"]), "3\n");
+    let shown = place.ok(&["space", "show", "t", "--json"]);
+    assert!(shown.contains("\"leased\": 4"), "{shown}");
+}
+
+#[test]
+fn a_space_that_ends_says_so_and_exits_with_4() {
+    let place = Place::new();
+    place.ok(&[
+        "space",
+        "create",
+        "t",
+        "--kind",
+        "sequential",
+        "--alphabet",
+        "decimal",
+        "--length",
+        "1",
+    ]);
+    let output = place.run(&["take", "t", "-n", "12"]);
+    failed(&output, 4, "ended after 10 of 12 keys");
+    assert_eq!(output.stdout, b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    place.fails(&["take", "t"], 4, "used up");
+}
+
+#[test]
+fn explain_names_the_lease_and_its_holder() {
+    let place = Place::new();
+    let key = place.ok(&["take"]).trim_end().to_owned();
+    let told = place.ok(&["explain", "default", &key]);
+    assert!(
+        told.contains("issued") && told.contains("ordinal    0"),
+        "{told}"
+    );
+    let json = place.ok(&["explain", "default", &key, "--json"]);
+    assert!(json.contains("\"state\": \"issued\""), "{json}");
+    let output = place.run(&["explain", "default", "-bad-"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("invalid"));
+}
+
+#[test]
+fn spaces_are_made_listed_shown_advanced_and_sealed() {
+    let place = Place::new();
+    let orders = [
+        "--alphabet",
+        "base32",
+        "--length",
+        "8",
+        "--prefix",
+        "ord_",
+        "--group",
+        "4",
+        "--check",
+    ];
+    place.ok(&[&["space", "create", "orders"][..], &orders].concat());
+    place.ok(&[&["space", "create", "orders"][..], &orders].concat());
+    place.fails(
+        &["space", "create", "orders"],
+        1,
+        "length is `8` in the store, `7` here",
+    );
+    assert!(place.ok(&["space", "list"]).contains("orders"));
+    assert!(
+        place
+            .ok(&["space", "show", "orders"])
+            .contains("prefix ord_, groups of 4, check")
+    );
+    place.ok(&["take", "orders"]);
+    place.ok(&["space", "advance", "orders", "--to", "1000"]);
+    let key = place.ok(&["take", "orders"]);
+    let told = place.ok(&["explain", "orders", key.trim_end()]);
+    assert!(told.contains("ordinal    1000"), "{told}");
+    place.fails(&["space", "seal", "orders"], 1, "--yes");
+    place.ok(&["space", "seal", "orders", "--yes"]);
+    place.fails(&["take", "orders"], 4, "sealed");
+    place.fails(&["space", "show", "nope"], 1, "no keyspace `nope`");
+    place.fails(&["take", "nope"], 1, "keymill space create nope");
+}
+
+#[test]
+fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    place.ok(&["secret", "export", "secret.txt", "--forget"]);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(place.path().join("secret.txt"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    place.fails(&["secret", "export", "again.txt"], 1, "keeps no secret");
+    let with =
+        |name: &str, value: &str| place.command(&["take"]).env(name, value).output().unwrap();
+    assert!(with("KEYMILL_SECRET_FILE", "secret.txt").status.success());
+    failed(
+        &with("KEYMILL_SECRET", &"x".repeat(32)),
+        1,
+        "not the one that the keyspace `default`",
+    );
+    failed(
+        &with("KEYMILL_SECRET", "short"),
+        1,
+        "at least 32 characters",
+    );
+    // Without any, a new one would be made up, and that is not the right one either.
+    place.fails(&["take"], 1, "not the one that the keyspace `default`");
+}
+
+#[test]
+fn settings_come_from_flags_variables_and_the_file() {
+    let place = Place::new();
+    std::fs::write(
+        place.path().join("keymill.toml"),
+        "default_space = \"links\"\n",
+    )
+    .unwrap();
+    assert!(
+        place
+            .ok(&["config", "show"])
+            .contains("default_space = \"links\"")
+    );
+    let defaults = place.ok(&["config", "show", "--default"]);
+    assert!(defaults.contains("# Where to listen."));
+    place.ok(&["config", "check"]);
+    std::fs::write(place.path().join("bad.toml"), "lisen = \"x\"\n").unwrap();
+    place.fails(
+        &["config", "check", "--config", "bad.toml"],
+        1,
+        "did you mean `listen`?",
+    );
+    place.fails(&["serve", "--config", "bad.toml"], 1, "bad.toml");
+    std::fs::write(
+        place.path().join("bad.toml"),
+        "[spaces.a]\nalphabet = \"aa\"\n",
+    )
+    .unwrap();
+    place.fails(
+        &["config", "check", "--config", "bad.toml"],
+        1,
+        "[spaces.a]",
+    );
+    place.fails(&["take", "--config", "missing.toml"], 1, "missing.toml");
+    place.fails(&["serve", "--listen", "nowhere"], 1, "127.0.0.1:8080");
+    place.fails(&["take", "-n", "0"], 2, "0");
+    place.fails(&["frobnicate"], 2, "frobnicate");
+}
+
+#[test]
+fn a_store_is_checked_setting_by_setting() {
+    let place = Place::new();
+    let told = place.ok(&["store", "check"]);
+    for setting in ["journal_mode", "synchronous", "filesystem"] {
+        assert!(told.contains(setting), "{told}");
+    }
+    assert!(
+        place
+            .ok(&["store", "check", "--json"])
+            .contains("\"verdict\": \"safe\"")
+    );
+}
+
+#[test]
+fn databases_that_cannot_be_used_are_named() {
+    let place = Place::new();
+    let take = |url: &str, says: &str| place.fails(&["take", "--store", url], 1, says);
+    std::fs::write(
+        place.path().join("text.db"),
+        "this is not a database, but long enough for one".repeat(99),
+    )
+    .unwrap();
+    take("sqlite:text.db", "is not a SQLite database");
+    take("sqlite:", "needs a path");
+    take("sqlite:no/such/folder/k.db", "no/such/folder");
+    take("oracle://x", "`oracle`");
+    let other = rusqlite::Connection::open(place.path().join("other.db")).unwrap();
+    other.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    take("sqlite:other.db", "another program's database");
+    std::fs::write(place.path().join("file"), "").unwrap();
+    place.fails(
+        &["take", "--data-dir", "file/below"],
+        1,
+        "cannot make the data directory",
+    );
+}
+
+#[test]
+fn a_corrupt_database_is_told_from_an_empty_one() {
+    let place = Place::new();
+    place.ok(&["take", "--store", "sqlite:k.db"]);
+    let path = place.path().join("k.db");
+    // Fold the log into the file, then spoil the pages behind the header.
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.pragma_update(None, "journal_mode", "delete").unwrap();
+    drop(db);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4_096..].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    place.fails(&["take", "--store", "sqlite:k.db"], 1, "corrupt");
+}
+
+#[test]
+fn a_data_directory_belongs_to_one_store() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    place.fails(&["take", "--store", "sqlite:second.db"], 1, "--data-dir");
+    place.ok(&[
+        "take",
+        "--store",
+        "sqlite:second.db",
+        "--data-dir",
+        "second",
+    ]);
+    // The database is lost, and a new one would repeat what the old one handed out.
+    for file in [
+        "keymill.db",
+        "keymill.db-wal",
+        "keymill.db-shm",
+        "keymill.db-floors.json",
+    ] {
+        let _ = std::fs::remove_file(place.path().join("keymill").join(file));
+    }
+    place.fails(&["take"], 1, "knows the store");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    place.fails(
+        &["serve", "--listen", &address],
+        1,
+        &format!("cannot listen on {address}"),
+    );
+}
+
+#[test]
+fn require_existing_creates_nothing() {
+    let place = Place::new();
+    place.fails(
+        &["serve", "--listen", "127.0.0.1:0", "--require-existing"],
+        1,
+        "does not exist",
+    );
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(place.ok(&["completions", shell]).contains("keymill"));
+    }
+}
+
+#[test]
+fn help_shows_examples_and_exit_codes() {
+    let place = Place::new();
+    let help = place.ok(&["--help"]);
+    assert!(
+        help.contains("Examples:") && help.contains("Exit codes:"),
+        "{help}"
+    );
+    for command in ["take", "serve", "explain", "completions"] {
+        assert!(
+            place.ok(&[command, "--help"]).contains("Example"),
+            "{command}"
+        );
+    }
+}
