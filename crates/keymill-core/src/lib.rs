@@ -1,0 +1,41 @@
+//! The pure part of keymill: how an ordinal becomes a key, and a key an ordinal again.
+//!
+//! ```text
+//! ordinal --step, offset--> number --FF1--> number --shape--> key
+//! ```
+//!
+//! The service calls [`Codec`]; everything else is what a codec is made of. Nothing here does
+//! I/O, waits, reads a clock or draws randomness, so nothing here can fail at run time other
+//! than by refusing its input.
+//!
+//! # Layout, in reading order
+//!
+//! - [`alphabet`]: the symbols keys are written in, and what else is read as one of them
+//! - [`check`]: the check character, a digit that closes a product in a group
+//! - [`text`]: the buffer a key is written to
+//! - [`shape`]: how a number is written: alphabet, length, prefix, grouping, check
+//! - [`ff1`]: the keyed bijection that makes the order of keys unguessable
+//! - [`codec`]: ordinals to keys and back
+//! - [`blocklist`]: words that no key may contain
+
+#![forbid(unsafe_code)]
+
+pub mod alphabet;
+pub mod blocklist;
+pub mod check;
+pub mod codec;
+mod digits;
+pub mod ff1;
+mod modulus;
+mod reciprocal;
+mod rounds;
+pub mod shape;
+pub mod text;
+
+pub use alphabet::{Alphabet, AlphabetError};
+pub use blocklist::{Blocklist, BlocklistError};
+pub use check::CheckGroup;
+pub use codec::{Codec, CodecError, Located};
+pub use ff1::{Ff1, Ff1Error};
+pub use shape::{DecodeError, Shape, ShapeError, ShapeSpec};
+pub use text::KeyText;
