@@ -44,45 +44,19 @@ fn batched(c: &mut Criterion) {
         });
     });
     for (name, spec) in [
-        (
-            "shuffled, check",
-            ShapeSpec {
-                check: true,
-                ..ShapeSpec::default()
-            },
-        ),
+        ("shuffled, check", ShapeSpec { check: true, ..ShapeSpec::default() }),
         (
             "shuffled, check, groups of 4",
-            ShapeSpec {
-                check: true,
-                group: 4,
-                ..ShapeSpec::default()
-            },
+            ShapeSpec { check: true, group: 4, ..ShapeSpec::default() },
         ),
-        (
-            "shuffled, base62×12",
-            ShapeSpec {
-                length: 12,
-                ..ShapeSpec::default()
-            },
-        ),
-        (
-            "shuffled, base62×20",
-            ShapeSpec {
-                length: 20,
-                ..ShapeSpec::default()
-            },
-        ),
+        ("shuffled, base62×12", ShapeSpec { length: 12, ..ShapeSpec::default() }),
+        ("shuffled, base62×20", ShapeSpec { length: 20, ..ShapeSpec::default() }),
     ] {
         let codec = self::shuffled(&spec);
         each_key(&mut group, name, &codec);
     }
     let shape = Shape::new(&ShapeSpec::default()).unwrap();
-    each_key(
-        &mut group,
-        "sequential",
-        &Codec::sequential(shape, 1, 0).unwrap(),
-    );
+    each_key(&mut group, "sequential", &Codec::sequential(shape, 1, 0).unwrap());
     group.finish();
 }
 

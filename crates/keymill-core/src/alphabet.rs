@@ -64,16 +64,8 @@ pub enum AlphabetError {
 
 impl Alphabet {
     /// The alphabets that have a name.
-    pub const NAMES: &'static [&'static str] = &[
-        "base62",
-        "base58",
-        "base36",
-        "base32",
-        "base64url",
-        "hex",
-        "decimal",
-        "safe",
-    ];
+    pub const NAMES: &'static [&'static str] =
+        &["base62", "base58", "base36", "base32", "base64url", "hex", "decimal", "safe"];
 
     /// Reads a name, or the symbols themselves.
     pub fn parse(spec: &str) -> Result<Alphabet, AlphabetError> {
@@ -81,13 +73,9 @@ impl Alphabet {
             return Ok(Alphabet::of(symbols));
         }
         // `base63` is made of six distinct letters, but nobody means them.
-        let after_base = spec
-            .strip_prefix("base")
-            .and_then(|rest| rest.bytes().next());
+        let after_base = spec.strip_prefix("base").and_then(|rest| rest.bytes().next());
         if after_base.is_some_and(|byte| byte.is_ascii_digit()) {
-            return Err(AlphabetError::UnknownName {
-                spec: spec.to_owned(),
-            });
+            return Err(AlphabetError::UnknownName { spec: spec.to_owned() });
         }
         let mut seen = [false; 128];
         for found in spec.chars() {
@@ -96,28 +84,19 @@ impl Alphabet {
             }
             let seen = &mut seen[found as usize];
             if *seen {
-                return Err(AlphabetError::Repeated {
-                    spec: spec.to_owned(),
-                    found,
-                });
+                return Err(AlphabetError::Repeated { spec: spec.to_owned(), found });
             }
             *seen = true;
         }
         if !(2..=64).contains(&spec.len()) {
-            return Err(AlphabetError::Size {
-                spec: spec.to_owned(),
-                symbols: spec.len(),
-            });
+            return Err(AlphabetError::Size { spec: spec.to_owned(), symbols: spec.len() });
         }
         Ok(Alphabet::of(spec))
     }
 
     /// The name, when these are the symbols of a named alphabet.
     pub fn name(&self) -> Option<&'static str> {
-        Alphabet::NAMES
-            .iter()
-            .copied()
-            .find(|name| symbols_of(name) == Some(&self.symbols))
+        Alphabet::NAMES.iter().copied().find(|name| symbols_of(name) == Some(&self.symbols))
     }
 
     /// The symbols in the order of their digits.
@@ -156,22 +135,13 @@ impl Alphabet {
         let has_lower = symbols.bytes().any(|symbol| symbol.is_ascii_lowercase());
         if has_upper != has_lower {
             for letter in b'A'..=b'Z' {
-                let (upper, lower) = (
-                    usize::from(letter),
-                    usize::from(letter.to_ascii_lowercase()),
-                );
-                let (from, to) = if has_upper {
-                    (upper, lower)
-                } else {
-                    (lower, upper)
-                };
+                let (upper, lower) =
+                    (usize::from(letter), usize::from(letter.to_ascii_lowercase()));
+                let (from, to) = if has_upper { (upper, lower) } else { (lower, upper) };
                 digits[to] = digits[from];
             }
         }
-        Alphabet {
-            symbols: symbols.to_owned(),
-            digits,
-        }
+        Alphabet { symbols: symbols.to_owned(), digits }
     }
 }
 
@@ -183,9 +153,7 @@ impl fmt::Display for Alphabet {
 
 impl fmt::Debug for Alphabet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Alphabet")
-            .field(&format_args!("{self}"))
-            .finish()
+        f.debug_tuple("Alphabet").field(&format_args!("{self}")).finish()
     }
 }
 
@@ -249,15 +217,7 @@ mod tests {
         let alphabet = Alphabet::parse("xyz-_.~").unwrap();
         assert_eq!((alphabet.size(), alphabet.name()), (7, None));
         assert_eq!(alphabet.to_string(), "xyz-_.~");
-        check_digits(
-            "xyz-_.~",
-            &[
-                (b'x', Some(0)),
-                (b'-', Some(3)),
-                (b'~', Some(6)),
-                (b'a', None),
-            ],
-        );
+        check_digits("xyz-_.~", &[(b'x', Some(0)), (b'-', Some(3)), (b'~', Some(6)), (b'a', None)]);
     }
 
     #[test]
@@ -277,15 +237,7 @@ mod tests {
 
     #[test]
     fn either_case_is_read_where_the_alphabet_has_one() {
-        check_digits(
-            "hex",
-            &[
-                (b'a', Some(10)),
-                (b'A', Some(10)),
-                (b'F', Some(15)),
-                (b'G', None),
-            ],
-        );
+        check_digits("hex", &[(b'a', Some(10)), (b'A', Some(10)), (b'F', Some(15)), (b'G', None)]);
         check_digits("base36", &[(b'z', Some(35)), (b'Z', Some(35))]);
         check_digits("ABC1", &[(b'a', Some(0)), (b'A', Some(0)), (b'd', None)]);
     }
@@ -293,10 +245,7 @@ mod tests {
     #[test]
     fn case_counts_where_the_alphabet_has_both() {
         check_digits("base62", &[(b'A', Some(10)), (b'a', Some(36))]);
-        check_digits(
-            "Ab",
-            &[(b'A', Some(0)), (b'a', None), (b'B', None), (b'b', Some(1))],
-        );
+        check_digits("Ab", &[(b'A', Some(0)), (b'a', None), (b'B', None), (b'b', Some(1))]);
     }
 
     #[test]
@@ -306,15 +255,7 @@ mod tests {
                 check_digits("base32", &[(letter, Some(digit))]);
             }
         }
-        check_digits(
-            "base32",
-            &[
-                (b'U', None),
-                (b'u', None),
-                (b'z', Some(31)),
-                (b'Z', Some(31)),
-            ],
-        );
+        check_digits("base32", &[(b'U', None), (b'u', None), (b'z', Some(31)), (b'Z', Some(31))]);
         check_digits("base36", &[(b'O', Some(24)), (b'i', Some(18))]);
         check_digits("base58", &[(b'O', None), (b'0', None), (b'l', None)]);
     }
@@ -323,12 +264,7 @@ mod tests {
     fn check_digits(spec: &str, expected: &[(u8, Option<u8>)]) {
         let alphabet = Alphabet::parse(spec).unwrap();
         for &(byte, digit) in expected {
-            assert_eq!(
-                alphabet.digit(byte),
-                digit,
-                "{} in {spec}",
-                byte.escape_ascii()
-            );
+            assert_eq!(alphabet.digit(byte), digit, "{} in {spec}", byte.escape_ascii());
         }
     }
 

@@ -50,12 +50,7 @@ pub enum BlocklistError {
 impl Blocklist {
     /// A blocklist that blocks nothing.
     pub fn none() -> Blocklist {
-        Blocklist {
-            classes: Box::new([0; 256]),
-            next: Vec::new(),
-            start: 0,
-            words: 0,
-        }
+        Blocklist { classes: Box::new([0; 256]), next: Vec::new(), start: 0, words: 0 }
     }
 
     /// The words that keymill brings along.
@@ -77,11 +72,7 @@ impl Blocklist {
             folded.push(fold(word.as_ref())?);
         }
         let words = folded;
-        Ok(if words.is_empty() {
-            Blocklist::none()
-        } else {
-            compile(&words)
-        })
+        Ok(if words.is_empty() { Blocklist::none() } else { compile(&words) })
     }
 
     /// A blocklist of these words and the built-in ones.
@@ -114,9 +105,7 @@ impl Blocklist {
 
 impl fmt::Debug for Blocklist {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocklist")
-            .field("words", &self.words)
-            .finish_non_exhaustive()
+        f.debug_struct("Blocklist").field("words", &self.words).finish_non_exhaustive()
     }
 }
 
@@ -137,20 +126,12 @@ fn builtin_words() -> impl Iterator<Item = &'static str> {
 /// A word as it is compared: in lower case, without hyphens.
 fn fold(word: &str) -> Result<Vec<u8>, BlocklistError> {
     if let Some(found) = word.chars().find(|&c| !is_url_safe(c)) {
-        return Err(BlocklistError::Character {
-            word: word.to_owned(),
-            found,
-        });
+        return Err(BlocklistError::Character { word: word.to_owned(), found });
     }
-    let letters = word
-        .bytes()
-        .filter(|&byte| byte != b'-')
-        .map(|byte| byte.to_ascii_lowercase());
+    let letters = word.bytes().filter(|&byte| byte != b'-').map(|byte| byte.to_ascii_lowercase());
     let letters: Vec<u8> = letters.collect();
     if letters.len() < WORD_MIN {
-        return Err(BlocklistError::TooShort {
-            word: word.to_owned(),
-        });
+        return Err(BlocklistError::TooShort { word: word.to_owned() });
     }
     Ok(letters)
 }
@@ -211,16 +192,8 @@ fn compile(words: &[Vec<u8>]) -> Blocklist {
 
     let row = |node: usize| u32::try_from(node * class_count).expect("LETTERS_MAX bounds it");
     // Still missing are only the steps of nodes that were cut off, which no walk comes to.
-    let steps = trie
-        .iter()
-        .flatten()
-        .map(|&node| if node == MISSING { root } else { node });
-    Blocklist {
-        next: steps.map(row).collect(),
-        start: row(root),
-        words: words.len(),
-        classes,
-    }
+    let steps = trie.iter().flatten().map(|&node| if node == MISSING { root } else { node });
+    Blocklist { next: steps.map(row).collect(), start: row(root), words: words.len(), classes }
 }
 
 /// Numbers the bytes that occur in words, the hyphen last; both cases of a letter are one class.

@@ -49,16 +49,8 @@ impl CheckGroup {
             }
         }
         let powers = powers_of_t(group, size);
-        let closing = powers
-            .iter()
-            .map(|power| closing_digits(power, &inverse, size))
-            .collect();
-        Some(CheckGroup {
-            size,
-            product,
-            powers,
-            closing,
-        })
+        let closing = powers.iter().map(|power| closing_digits(power, &inverse, size)).collect();
+        Some(CheckGroup { size, product, powers, closing })
     }
 
     /// The digit to write after `digits`, each of which is below the size.
@@ -94,9 +86,7 @@ impl CheckGroup {
 
 impl fmt::Debug for CheckGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckGroup")
-            .field("size", &self.size)
-            .finish_non_exhaustive()
+        f.debug_struct("CheckGroup").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
@@ -121,17 +111,11 @@ impl Group {
         let twos = order.trailing_zeros();
         match twos {
             0 => Group::Cyclic { order },
-            1 => Group::Dihedral {
-                rotations: order / 2,
-            },
+            1 => Group::Dihedral { rotations: order / 2 },
             _ => {
                 let field = 1 << twos;
                 let polynomial = PRIMITIVE[twos as usize];
-                Group::Field {
-                    field,
-                    polynomial,
-                    odd: order / field,
-                }
+                Group::Field { field, polynomial, odd: order / field }
             }
         }
     }
@@ -159,17 +143,9 @@ impl Group {
             Group::Cyclic { order } => (order - x) % order,
             Group::Dihedral { rotations } if x < rotations => (rotations - x) % rotations,
             Group::Dihedral { rotations } => rotations + (x - rotations + 1) % rotations,
-            Group::Field {
-                field,
-                polynomial,
-                odd,
-            } => {
+            Group::Field { field, polynomial, odd } => {
                 let doubled = (x % field) << 1;
-                let low = if doubled >= field {
-                    doubled ^ polynomial
-                } else {
-                    doubled
-                };
+                let low = if doubled >= field { doubled ^ polynomial } else { doubled };
                 low + field * ((odd - x / field) % odd)
             }
         }
@@ -230,10 +206,7 @@ mod tests {
             for x in 0..size {
                 assert_eq!(group.product(x, IDENTITY), x);
                 assert_eq!(group.product(IDENTITY, x), x);
-                assert!(
-                    (0..size).any(|y| group.product(x, y) == IDENTITY),
-                    "{x} of {size}"
-                );
+                assert!((0..size).any(|y| group.product(x, y) == IDENTITY), "{x} of {size}");
                 for y in 0..size {
                     let xy = group.product(x, y);
                     assert!(xy < size);
@@ -250,11 +223,7 @@ mod tests {
     fn t_is_a_permutation_whose_powers_come_round() {
         for size in sizes() {
             let check = CheckGroup::new(size).unwrap();
-            assert!(
-                check.powers.len() <= 63,
-                "{} powers for {size}",
-                check.powers.len()
-            );
+            assert!(check.powers.len() <= 63, "{} powers for {size}", check.powers.len());
             for power in &check.powers {
                 let mut image = power[..usize::from(size)].to_vec();
                 image.sort_unstable();
@@ -265,11 +234,7 @@ mod tests {
 
     #[test]
     fn sizes_without_a_group_are_refused() {
-        assert!(
-            [0, 1, 2, 65, 255]
-                .into_iter()
-                .all(|size| CheckGroup::new(size).is_none())
-        );
+        assert!([0, 1, 2, 65, 255].into_iter().all(|size| CheckGroup::new(size).is_none()));
     }
 
     #[test]
@@ -285,11 +250,7 @@ mod tests {
                 digits.push(0);
                 for last in 0..size {
                     *digits.last_mut().unwrap() = last;
-                    assert_eq!(
-                        check.is_valid(&digits),
-                        last == digit,
-                        "{digits:?} of {size}"
-                    );
+                    assert_eq!(check.is_valid(&digits), last == digit, "{digits:?} of {size}");
                 }
             }
         }
@@ -304,10 +265,6 @@ mod tests {
 
     /// Every size; for Miri, which is slow, a few of each family.
     fn sizes() -> Vec<u8> {
-        if cfg!(miri) {
-            vec![3, 6, 10, 12, 16]
-        } else {
-            (3..=64).collect()
-        }
+        if cfg!(miri) { vec![3, 6, 10, 12, 16] } else { (3..=64).collect() }
     }
 }

@@ -109,10 +109,7 @@ impl Codec {
         }
         if shape.length() < length_needed {
             let capacity = shape.capacity();
-            return Err(CodecError::TooSmallToShuffle {
-                capacity,
-                length_needed,
-            });
+            return Err(CodecError::TooSmallToShuffle { capacity, length_needed });
         }
         let ff1 = Ff1::new(key, shape.alphabet().size(), shape.length())
             .expect("the alphabet and the length were just checked");
@@ -136,11 +133,7 @@ impl Codec {
 
     /// The key of an ordinal below the capacity.
     pub fn key(&self, ordinal: u64) -> KeyText {
-        assert!(
-            ordinal < self.capacity,
-            "ordinal {ordinal} of {}",
-            self.capacity
-        );
+        assert!(ordinal < self.capacity, "ordinal {ordinal} of {}", self.capacity);
         let mut text = KeyText::new();
         let number = self.number(ordinal);
         match &self.order {
@@ -153,11 +146,7 @@ impl Codec {
     /// Gives `each` the key of every ordinal, in order; many at once are made much faster than
     /// one by one.
     pub fn keys(&self, ordinals: Range<u64>, mut each: impl FnMut(u64, &[u8])) {
-        assert!(
-            ordinals.end <= self.capacity,
-            "ordinals {ordinals:?} of {}",
-            self.capacity
-        );
+        assert!(ordinals.end <= self.capacity, "ordinals {ordinals:?} of {}", self.capacity);
         if ordinals.is_empty() {
             return;
         }
@@ -206,23 +195,13 @@ impl Codec {
             return Err(CodecError::OffsetNotBelowStep { step, offset });
         }
         let capacity = shape.capacity();
-        let Some(reach) = capacity
-            .checked_sub(u128::from(offset))
-            .filter(|&reach| reach > 0)
+        let Some(reach) = capacity.checked_sub(u128::from(offset)).filter(|&reach| reach > 0)
         else {
             return Err(CodecError::OffsetBeyondCapacity { offset, capacity });
         };
-        let ordinals = reach
-            .div_ceil(u128::from(step))
-            .min(u128::from(ORDINALS_MAX));
+        let ordinals = reach.div_ceil(u128::from(step)).min(u128::from(ORDINALS_MAX));
         let capacity = u64::try_from(ordinals).expect("at most 2^63");
-        Ok(Codec {
-            shape,
-            order,
-            step,
-            offset,
-            capacity,
-        })
+        Ok(Codec { shape, order, step, offset, capacity })
     }
 
     /// Gives `each` the permuted number of every ordinal.

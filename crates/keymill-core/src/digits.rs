@@ -19,9 +19,7 @@ impl Digits {
     pub(crate) fn new(alphabet: &Alphabet) -> Digits {
         let symbols = alphabet.symbols().as_bytes();
         let size = u64::from(alphabet.size());
-        let pairs = symbols
-            .iter()
-            .flat_map(|&high| symbols.iter().map(move |&low| [high, low]));
+        let pairs = symbols.iter().flat_map(|&high| symbols.iter().map(move |&low| [high, low]));
         Digits {
             pairs: pairs.collect(),
             by_one: Reciprocal::new(size),
@@ -62,10 +60,7 @@ impl Digits {
     }
 
     #[inline(always)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a remainder by 64 * 64 is small"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder by 64 * 64 is small")]
     fn pair(&self, value: u64) -> [u8; 2] {
         self.pairs[value as usize]
     }

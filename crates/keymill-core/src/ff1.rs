@@ -93,12 +93,7 @@ impl<C: KeyInit + BlockCipherEncrypt<BlockSize = U16>> Ff1<C> {
         }
         let cipher = C::new_from_slice(key).map_err(|_| Ff1Error::Key { bytes: key.len() })?;
         let rounds = Rounds::new(&cipher, radix, length, tweak);
-        Ok(Ff1 {
-            radix,
-            length,
-            cipher,
-            rounds,
-        })
+        Ok(Ff1 { radix, length, cipher, rounds })
     }
 
     /// The image of a number below radix^length.
@@ -129,14 +124,8 @@ impl<C: KeyInit + BlockCipherEncrypt<BlockSize = U16>> Ff1<C> {
     pub(crate) fn split(&self, number: u128) -> Halves {
         let low = u128::from(self.rounds.low.value());
         let word = |half: u128| u64::try_from(half).unwrap_or(u64::MAX);
-        let halves = Halves {
-            high: word(number / low),
-            low: word(number % low),
-        };
-        assert!(
-            halves.high < self.rounds.high.value(),
-            "{number} is not below radix^length"
-        );
+        let halves = Halves { high: word(number / low), low: word(number % low) };
+        assert!(halves.high < self.rounds.high.value(), "{number} is not below radix^length");
         halves
     }
 
@@ -157,8 +146,7 @@ impl<C: KeyInit + BlockCipherEncrypt<BlockSize = U16>> Ff1<C> {
 
     fn run<const FORWARD: bool, const WIDE: bool>(&self, halves: &mut [Halves]) {
         let rounds = &self.rounds;
-        self.cipher
-            .encrypt_with_backend(Pass::<FORWARD, WIDE> { rounds, halves });
+        self.cipher.encrypt_with_backend(Pass::<FORWARD, WIDE> { rounds, halves });
     }
 
     fn join(&self, halves: Halves) -> u128 {

@@ -27,10 +27,7 @@ impl Modulus {
             factor: u64::try_from((1 << 96) / u128::from(value)).expect("2^96 / m is below 2^64"),
             bits: value.ilog2(),
         });
-        Modulus {
-            reciprocal: Reciprocal::new(value),
-            barrett,
-        }
+        Modulus { reciprocal: Reciprocal::new(value), barrett }
     }
 
     #[inline(always)]
@@ -64,10 +61,7 @@ impl Modulus {
 
 /// The lower 64 bits.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "dropping the upper bits is the purpose"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "dropping the upper bits is the purpose")]
 fn low_word(value: u128) -> u64 {
     value as u64
 }
@@ -78,11 +72,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_exact_for_every_half_of_every_key() {
-        let radixes = if cfg!(miri) {
-            vec![3, 62]
-        } else {
-            (2..=64_u64).collect()
-        };
+        let radixes = if cfg!(miri) { vec![3, 62] } else { (2..=64_u64).collect() };
         for radix in radixes {
             for digits in 1..=10 {
                 check(radix.pow(digits));
@@ -96,30 +86,11 @@ mod tests {
         let m = u128::from(value);
         let most = (1 << 96) / m * m;
         let ones = (1 << 96) - 1;
-        for sum in [
-            0,
-            1,
-            m - 1,
-            m,
-            m + 1,
-            most - 1,
-            most.min(ones),
-            ones,
-            ones / 3,
-            ones / 7 * 5,
-        ] {
-            assert_eq!(
-                u128::from(modulus.reduce::<true>(sum << 32)),
-                sum % m,
-                "{sum} % {m}"
-            );
+        for sum in [0, 1, m - 1, m, m + 1, most - 1, most.min(ones), ones, ones / 3, ones / 7 * 5] {
+            assert_eq!(u128::from(modulus.reduce::<true>(sum << 32)), sum % m, "{sum} % {m}");
             // The lower 8 bytes of a block are of no account.
             let (sum, block) = (sum >> 32, (sum >> 32 << 64) | (ones >> 32));
-            assert_eq!(
-                u128::from(modulus.reduce::<false>(block)),
-                sum % m,
-                "{sum} % {m}"
-            );
+            assert_eq!(u128::from(modulus.reduce::<false>(block)), sum % m, "{sum} % {m}");
         }
     }
 }

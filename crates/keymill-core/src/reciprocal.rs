@@ -12,16 +12,10 @@ pub(crate) struct Reciprocal {
 
 impl Reciprocal {
     pub(crate) fn new(divisor: u64) -> Reciprocal {
-        assert!(
-            (2..=1 << 60).contains(&divisor),
-            "no reciprocal of {divisor}"
-        );
+        assert!((2..=1 << 60).contains(&divisor), "no reciprocal of {divisor}");
         // floor(2^64 / d) is floor((2^64 - 1) / d), but for powers of two, where it is one less.
         let reciprocal = u64::MAX / divisor + u64::from(divisor.is_power_of_two());
-        Reciprocal {
-            divisor,
-            reciprocal,
-        }
+        Reciprocal { divisor, reciprocal }
     }
 
     pub(crate) fn divisor(self) -> u64 {
@@ -36,14 +30,7 @@ impl Reciprocal {
         let quotient = high(value, self.reciprocal);
         let remainder = value - quotient * self.divisor;
         let short = remainder >= self.divisor;
-        (
-            quotient + u64::from(short),
-            if short {
-                remainder - self.divisor
-            } else {
-                remainder
-            },
-        )
+        (quotient + u64::from(short), if short { remainder - self.divisor } else { remainder })
     }
 
     /// The remainder of `value`.
@@ -65,18 +52,7 @@ mod tests {
 
     #[test]
     fn division_is_exact_at_the_edges() {
-        for divisor in [
-            2,
-            3,
-            10,
-            62,
-            63,
-            64,
-            62 * 62,
-            62_u64.pow(4),
-            (1 << 32) - 1,
-            1 << 32,
-        ] {
+        for divisor in [2, 3, 10, 62, 63, 64, 62 * 62, 62_u64.pow(4), (1 << 32) - 1, 1 << 32] {
             check(divisor);
         }
         for divisor in [(1 << 32) + 1, 63_u64.pow(10), (1 << 60) - 1, 1 << 60] {
@@ -88,16 +64,7 @@ mod tests {
     fn check(divisor: u64) {
         let reciprocal = Reciprocal::new(divisor);
         let most = u64::MAX / divisor * divisor;
-        for value in [
-            0,
-            1,
-            divisor - 1,
-            divisor,
-            divisor + 1,
-            most - 1,
-            most,
-            u64::MAX,
-        ] {
+        for value in [0, 1, divisor - 1, divisor, divisor + 1, most - 1, most, u64::MAX] {
             let expected = (value / divisor, value % divisor);
             assert_eq!(reciprocal.divide(value), expected, "{value} / {divisor}");
         }

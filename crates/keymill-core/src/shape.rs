@@ -157,9 +157,7 @@ impl Shape {
             return Err(ShapeError::PrefixCharacter { found });
         }
         if spec.prefix.len() > PREFIX_MAX {
-            return Err(ShapeError::PrefixLength {
-                prefix: spec.prefix.clone(),
-            });
+            return Err(ShapeError::PrefixLength { prefix: spec.prefix.clone() });
         }
         if group > 0 && alphabet.digit(b'-').is_some() {
             return Err(ShapeError::GroupWithHyphenSymbol);
@@ -230,30 +228,20 @@ impl Shape {
 
     /// Writes a number below the capacity, replacing what `out` held.
     pub fn write(&self, number: u128, out: &mut KeyText) {
-        assert!(
-            number < self.capacity,
-            "{number} is not below the capacity {}",
-            self.capacity
-        );
+        assert!(number < self.capacity, "{number} is not below the capacity {}", self.capacity);
         *out = self.prefixed();
         if self.length == 0 {
             return self.write_plain(low_word(number), out);
         }
         let low_half = u128::from(self.low_half);
         // Both halves are at most 64^10.
-        self.write_halves(
-            low_word(number / low_half),
-            low_word(number % low_half),
-            out,
-        );
+        self.write_halves(low_word(number / low_half), low_word(number % low_half), out);
     }
 
     /// Reads a number back, accepting every spelling of its key.
     pub fn read(&self, text: &[u8]) -> Result<u128, DecodeError> {
         let Some(body) = text.strip_prefix(self.prefix.as_bytes()) else {
-            return Err(DecodeError::Prefix {
-                expected: self.prefix.clone(),
-            });
+            return Err(DecodeError::Prefix { expected: self.prefix.clone() });
         };
         let mut digits = [0; DIGITS_MAX];
         let digits = self.read_digits(body, &mut digits)?;
@@ -266,9 +254,7 @@ impl Shape {
             return Err(DecodeError::LeadingZero);
         }
         let size = u128::from(self.alphabet.size());
-        let number = digits
-            .iter()
-            .fold(0, |number, &digit| number * size + u128::from(digit));
+        let number = digits.iter().fold(0, |number, &digit| number * size + u128::from(digit));
         // With a length this cannot be: all its digit strings are numbers below the capacity.
         if number >= self.capacity {
             return Err(DecodeError::TooLarge);
@@ -293,8 +279,7 @@ impl Shape {
     /// A text that holds the prefix, for `write_halves` to write behind.
     pub(crate) fn prefixed(&self) -> KeyText {
         let mut text = KeyText::new();
-        text.extend(self.prefix.len())
-            .copy_from_slice(self.prefix.as_bytes());
+        text.extend(self.prefix.len()).copy_from_slice(self.prefix.as_bytes());
         text
     }
 
@@ -345,10 +330,7 @@ impl Shape {
         };
         let mut digits = [0; DIGITS_MAX];
         for (digit, &symbol) in digits.iter_mut().zip(&body[..count]) {
-            *digit = self
-                .alphabet
-                .digit(symbol)
-                .expect("a written symbol is of the alphabet");
+            *digit = self.alphabet.digit(symbol).expect("a written symbol is of the alphabet");
         }
         body[count] = self.digits.symbol(check.check_digit(&digits[..count]));
         &body[..=count]
@@ -375,16 +357,10 @@ impl Shape {
                 }
             }
         }
-        let symbols = body
-            .iter()
-            .enumerate()
-            .filter(|&(_, &byte)| is_symbol(byte));
+        let symbols = body.iter().enumerate().filter(|&(_, &byte)| is_symbol(byte));
         for (digit, (i, &found)) in digits.iter_mut().zip(symbols) {
             let at = self.prefix.len() + i;
-            *digit = self
-                .alphabet
-                .digit(found)
-                .ok_or(DecodeError::Character { at, found })?;
+            *digit = self.alphabet.digit(found).ok_or(DecodeError::Character { at, found })?;
         }
         Ok(&digits[..found])
     }

@@ -18,10 +18,7 @@ impl KeyText {
 
     /// An empty text, to be written to.
     pub const fn new() -> KeyText {
-        KeyText {
-            bytes: [0; KeyText::CAPACITY],
-            len: 0,
-        }
+        KeyText { bytes: [0; KeyText::CAPACITY], len: 0 }
     }
 
     /// The bytes of the key.

@@ -56,14 +56,8 @@ fn the_builtin_words_are_blocked_and_others_can_be_added() {
 fn words_that_cannot_be_blocked_are_refused() {
     let error = |word: &str| Blocklist::new([word]).unwrap_err();
     assert_eq!(error("a"), BlocklistError::TooShort { word: "a".into() });
-    assert_eq!(
-        error("-a-"),
-        BlocklistError::TooShort { word: "-a-".into() }
-    );
-    let found = |word: &str, found| BlocklistError::Character {
-        word: word.into(),
-        found,
-    };
+    assert_eq!(error("-a-"), BlocklistError::TooShort { word: "-a-".into() });
+    let found = |word: &str, found| BlocklistError::Character { word: word.into(), found };
     assert_eq!(error("two words"), found("two words", ' '));
     assert_eq!(error("scheiß"), found("scheiß", 'ß'));
     assert_eq!(error(&"a".repeat(100_001)), BlocklistError::TooLong);
@@ -80,10 +74,7 @@ fn the_builtin_words_cost_few_keys() {
     codec.keys(0..keys, |_, key| {
         blocked += u32::from(blocklist.blocks(key));
     });
-    assert!(
-        cfg!(miri) || (1000..2000).contains(&blocked),
-        "{blocked} of {keys}"
-    );
+    assert!(cfg!(miri) || (1000..2000).contains(&blocked), "{blocked} of {keys}");
 }
 
 proptest! {
@@ -116,9 +107,5 @@ fn text_of(
 
 #[track_caller]
 fn check(words: &[&str], key: &str, expected: bool) {
-    assert_eq!(
-        Blocklist::new(words).unwrap().blocks(key.as_bytes()),
-        expected,
-        "{key}"
-    );
+    assert_eq!(Blocklist::new(words).unwrap().blocks(key.as_bytes()), expected, "{key}");
 }

@@ -37,12 +37,7 @@ fn every_wrong_character_and_every_swap_is_noticed_in_base64url() {
 /// Mistypes some keys in every possible way, at every position, the check character included.
 #[track_caller]
 fn check(alphabet: &str, length: u8) {
-    let spec = ShapeSpec {
-        alphabet: alphabet.into(),
-        length,
-        check: true,
-        ..ShapeSpec::default()
-    };
+    let spec = ShapeSpec { alphabet: alphabet.into(), length, check: true, ..ShapeSpec::default() };
     let shape = Shape::new(&spec).unwrap();
     let (keys, wrong_step) = if cfg!(miri) { (1, 20) } else { (200, 1) };
     for i in 0..keys {
@@ -69,11 +64,7 @@ fn check(alphabet: &str, length: u8) {
             if at > 0 && key[at] != key[at - 1] {
                 let mut mistyped = key.to_vec();
                 mistyped.swap(at - 1, at);
-                assert_eq!(
-                    shape.read(&mistyped),
-                    Err(DecodeError::Check),
-                    "swap at {at}, {key}"
-                );
+                assert_eq!(shape.read(&mistyped), Err(DecodeError::Check), "swap at {at}, {key}");
             }
         }
     }

@@ -9,17 +9,13 @@ use proptest::prelude::*;
 
 #[test]
 fn regions_share_a_shuffled_space_without_overlap_or_gap() {
-    let regions: Vec<Codec> = (0..3)
-        .map(|offset| shuffled("base36", 4, 3, offset))
-        .collect();
+    let regions: Vec<Codec> = (0..3).map(|offset| shuffled("base36", 4, 3, offset)).collect();
     check_regions(&regions, 36u64.pow(4));
 }
 
 #[test]
 fn ticket_servers_share_a_sequential_space_without_overlap_or_gap() {
-    let regions: Vec<Codec> = (0..7)
-        .map(|offset| sequential("decimal", 4, 7, offset))
-        .collect();
+    let regions: Vec<Codec> = (0..7).map(|offset| sequential("decimal", 4, 7, offset)).collect();
     check_regions(&regions, 10_000);
 }
 
@@ -42,10 +38,7 @@ fn the_capacity_is_what_the_offset_leaves() {
     check_capacity(&sequential("base64url", 20, 1, 0), 1 << 63);
     // 2^120 / (2^64 - 1) is a little more than 2^56.
     check_capacity(&sequential("base64url", 20, u64::MAX, 0), (1 << 56) + 1);
-    check_capacity(
-        &sequential("base64url", 20, u64::MAX, u64::MAX - 1),
-        1 << 56,
-    );
+    check_capacity(&sequential("base64url", 20, u64::MAX, u64::MAX - 1), 1 << 56);
     check_capacity(&shuffled("base62", 7, 1, 0), 62u64.pow(7));
     check_capacity(&shuffled("base62", 20, 1, 0), 1 << 63);
     check_capacity(&shuffled("hex", 5, u64::MAX, 3), 1);
@@ -62,37 +55,19 @@ fn a_key_of_another_region_is_elsewhere() {
 #[test]
 fn a_key_whose_number_no_ordinal_reaches_is_beyond() {
     let codec = sequential("decimal", 20, 1, 0);
-    check_located(
-        &codec,
-        "09223372036854775807",
-        Located::Ordinal((1 << 63) - 1),
-    );
+    check_located(&codec, "09223372036854775807", Located::Ordinal((1 << 63) - 1));
     check_located(&codec, "09223372036854775808", Located::Beyond);
     check_located(&codec, "99999999999999999999", Located::Beyond);
     let odd = sequential("decimal", 20, 2, 1);
-    check_located(
-        &odd,
-        "18446744073709551615",
-        Located::Ordinal((1 << 63) - 1),
-    );
-    check_located(
-        &odd,
-        "18446744073709551614",
-        Located::Elsewhere {
-            number: (1 << 64) - 2,
-        },
-    );
+    check_located(&odd, "18446744073709551615", Located::Ordinal((1 << 63) - 1));
+    check_located(&odd, "18446744073709551614", Located::Elsewhere { number: (1 << 64) - 2 });
     check_located(&odd, "18446744073709551616", Located::Beyond);
 }
 
 #[test]
 fn nearly_every_forged_long_key_is_beyond() {
     let codec = shuffled("base62", 20, 1, 0);
-    let forged = [
-        "abcdefghijklmnopqrst",
-        "00000000000000000000",
-        "zzzzzzzzzzzzzzzzzzzz",
-    ];
+    let forged = ["abcdefghijklmnopqrst", "00000000000000000000", "zzzzzzzzzzzzzzzzzzzz"];
     for key in forged {
         check_located(&codec, key, Located::Beyond);
     }
@@ -101,10 +76,7 @@ fn nearly_every_forged_long_key_is_beyond() {
 #[test]
 fn what_is_no_key_has_no_ordinal() {
     let codec = shuffled("base62", 7, 1, 0);
-    let expected = DecodeError::Length {
-        expected: 7,
-        found: 3,
-    };
+    let expected = DecodeError::Length { expected: 7, found: 3 };
     assert_eq!(codec.ordinal(b"abc"), Err(expected));
 }
 
@@ -118,23 +90,15 @@ fn parameters_that_cannot_be_are_refused_with_the_reason() {
 
 #[test]
 fn a_space_too_small_to_shuffle_says_which_length_would_do() {
-    for (alphabet, length, expected) in [
-        ("base62", 3, 4),
-        ("decimal", 5, 6),
-        ("base32", 1, 4),
-        ("01", 19, 20),
-        ("base64url", 3, 4),
-    ] {
+    for (alphabet, length, expected) in
+        [("base62", 3, 4), ("decimal", 5, 6), ("base32", 1, 4), ("01", 19, 20), ("base64url", 3, 4)]
+    {
         let error = Codec::shuffled(shape(alphabet, length), 1, 0, &KEY).unwrap_err();
         let CodecError::TooSmallToShuffle { length_needed, .. } = error else {
             panic!("{error}");
         };
         assert_eq!(length_needed, expected, "{alphabet}");
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("make them {expected} characters long"))
-        );
+        assert!(error.to_string().contains(&format!("make them {expected} characters long")));
         Codec::shuffled(shape(alphabet, length_needed), 1, 0, &KEY).unwrap();
     }
     let plain = Codec::shuffled(shape("decimal", 0), 1, 0, &KEY);
@@ -157,18 +121,12 @@ fn there_are_no_keys_beyond_the_capacity() {
 fn an_empty_range_has_no_keys() {
     let codec = shuffled("base62", 7, 1, 0);
     codec.keys(5..5, |_, _| panic!("a key of nothing"));
-    codec.keys(codec.capacity()..codec.capacity(), |_, _| {
-        panic!("a key of nothing")
-    });
+    codec.keys(codec.capacity()..codec.capacity(), |_, _| panic!("a key of nothing"));
 }
 
 #[test]
 fn the_secret_makes_the_order() {
-    let of = |key| {
-        Codec::shuffled(shape("base62", 7), 1, 0, &key)
-            .unwrap()
-            .key(0)
-    };
+    let of = |key| Codec::shuffled(shape("base62", 7), 1, 0, &key).unwrap().key(0);
     assert_ne!(of([1; 16]), of([2; 16]));
     assert_eq!(of([1; 16]), of([1; 16]));
 }
@@ -177,23 +135,15 @@ fn the_secret_makes_the_order() {
 fn keys_stay_what_they_were_in_every_version() {
     // A change here would repeat keys that are out already.
     let codec = shuffled("base62", 7, 1, 0);
-    let keys: Vec<String> = (0..4)
-        .map(|ordinal| codec.key(ordinal).to_string())
-        .collect();
+    let keys: Vec<String> = (0..4).map(|ordinal| codec.key(ordinal).to_string()).collect();
     assert_eq!(keys, ["nSXoIWO", "y27rAma", "N2Jpy4A", "aNCYCld"]);
 }
 
 #[test]
 fn debug_shows_no_key_material() {
     let shown = format!("{:?}", shuffled("base62", 7, 1, 0));
-    assert!(
-        shown.contains("base62") && shown.contains("shuffled: true"),
-        "{shown}"
-    );
-    assert!(
-        !shown.contains("key") && !shown.contains("state"),
-        "{shown}"
-    );
+    assert!(shown.contains("base62") && shown.contains("shuffled: true"), "{shown}");
+    assert!(!shown.contains("key") && !shown.contains("state"), "{shown}");
 }
 
 proptest! {
@@ -240,11 +190,7 @@ proptest! {
 const KEY: [u8; 16] = *b"0123456789abcdef";
 
 fn shape(alphabet: &str, length: u8) -> Shape {
-    let spec = ShapeSpec {
-        alphabet: alphabet.into(),
-        length,
-        ..ShapeSpec::default()
-    };
+    let spec = ShapeSpec { alphabet: alphabet.into(), length, ..ShapeSpec::default() };
     Shape::new(&spec).unwrap()
 }
 
@@ -269,9 +215,7 @@ fn check_regions(regions: &[Codec], capacity: u64) {
             for (j, other) in regions.iter().enumerate() {
                 let expected = match i == j {
                     true => Located::Ordinal(ordinal),
-                    false => Located::Elsewhere {
-                        number: region.number(ordinal),
-                    },
+                    false => Located::Elsewhere { number: region.number(ordinal) },
                 };
                 // Decoding all is slow and adds nothing: a part will do.
                 if ordinal % 97 < 3 {

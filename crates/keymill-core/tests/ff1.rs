@@ -14,12 +14,7 @@ fn nist_sample_1() {
 
 #[test]
 fn nist_sample_2() {
-    check(
-        "2B7E151628AED2A6ABF7158809CF4F3C",
-        "39383736353433323130",
-        10,
-        "6124200773",
-    );
+    check("2B7E151628AED2A6ABF7158809CF4F3C", "39383736353433323130", 10, "6124200773");
 }
 
 #[test]
@@ -30,12 +25,7 @@ fn nist_sample_3() {
 
 #[test]
 fn nist_sample_4() {
-    check(
-        "2B7E151628AED2A6ABF7158809CF4F3CEF4359D8D580AA4F",
-        "",
-        10,
-        "2830668132",
-    );
+    check("2B7E151628AED2A6ABF7158809CF4F3CEF4359D8D580AA4F", "", 10, "2830668132");
 }
 
 #[test]
@@ -95,22 +85,14 @@ fn no_parameter_beyond_the_standard_is_taken() {
     assert!(refused(&[0; 16], 62, 21), "more than 20 digits");
     assert!(refused(&[0; 16], 62, 3), "fewer than a million strings");
     assert!(refused(&[0; 15], 62, 7), "a short key");
-    assert!(
-        Ff1::<Aes128>::with_tweak(&[0; 16], 62, 7, &[0; 17]).is_err(),
-        "a long tweak"
-    );
-    assert!(
-        !refused(&[0; 16], 10, 6),
-        "exactly a million strings are enough"
-    );
+    assert!(Ff1::<Aes128>::with_tweak(&[0; 16], 62, 7, &[0; 17]).is_err(), "a long tweak");
+    assert!(!refused(&[0; 16], 10, 6), "exactly a million strings are enough");
 }
 
 #[test]
 #[should_panic(expected = "below radix^length")]
 fn a_number_beyond_the_domain_is_not_encrypted() {
-    Ff1::<Aes128>::new(&[0; 16], 10, 6)
-        .unwrap()
-        .encrypt(1_000_000);
+    Ff1::<Aes128>::new(&[0; 16], 10, 6).unwrap().encrypt(1_000_000);
 }
 
 #[test]
@@ -165,11 +147,7 @@ struct Case {
 /// Any radix and length the standard allows, with the smallest and the largest number among the
 /// numbers more often than chance would have them.
 fn case(count: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Case> {
-    let count = if cfg!(miri) {
-        1..=(*count.end()).min(9)
-    } else {
-        count
-    };
+    let count = if cfg!(miri) { 1..=(*count.end()).min(9) } else { count };
     let domain = (2u8..=64, 2u8..=20)
         .prop_filter("at least a million strings", |&(radix, length)| {
             u128::from(radix).pow(u32::from(length)) >= 1_000_000
@@ -178,15 +156,8 @@ fn case(count: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Case> {
         let last = u128::from(radix).pow(u32::from(length)) - 1;
         let number = prop_oneof![8 => 0..=last, 1 => Just(0), 1 => Just(last)];
         let tweak = prop_oneof![Just(vec![]), prop::collection::vec(any::<u8>(), 0..=16)];
-        (tweak, prop::collection::vec(number, count.clone())).prop_map(move |(tweak, numbers)| {
-            Case {
-                key,
-                radix,
-                length,
-                tweak,
-                numbers,
-            }
-        })
+        (tweak, prop::collection::vec(number, count.clone()))
+            .prop_map(move |(tweak, numbers)| Case { key, radix, length, tweak, numbers })
     })
 }
 
@@ -201,36 +172,23 @@ fn digits_of(mut number: u128, radix: u8, length: u8) -> FlexibleNumeralString {
 
 fn number_of(digits: FlexibleNumeralString, radix: u8) -> u128 {
     let digits: Vec<u16> = digits.into();
-    digits.into_iter().fold(0, |number, digit| {
-        number * u128::from(radix) + u128::from(digit)
-    })
+    digits.into_iter().fold(0, |number, digit| number * u128::from(radix) + u128::from(digit))
 }
 
 /// Encrypts the digits 0, 1, 2, … as NIST's samples do, and decrypts what came of it.
 #[track_caller]
 fn check(key: &str, tweak: &str, radix: u8, expected: &str) {
     let bytes = |hex: &str| -> Vec<u8> {
-        (0..hex.len() / 2)
-            .map(|i| u8::from_str_radix(&hex[2 * i..][..2], 16).unwrap())
-            .collect()
+        (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..][..2], 16).unwrap()).collect()
     };
     let (key, tweak) = (bytes(key), bytes(tweak));
     let number = |text: &str| u128::from_str_radix(text, u32::from(radix)).unwrap();
     let length = u8::try_from(expected.len()).unwrap();
     let plain = number(&"0123456789abcdefghi"[..expected.len()]);
     let (encrypted, decrypted) = match key.len() {
-        16 => both_ways(
-            &Ff1::<Aes128>::with_tweak(&key, radix, length, &tweak).unwrap(),
-            plain,
-        ),
-        24 => both_ways(
-            &Ff1::<Aes192>::with_tweak(&key, radix, length, &tweak).unwrap(),
-            plain,
-        ),
-        _ => both_ways(
-            &Ff1::<Aes256>::with_tweak(&key, radix, length, &tweak).unwrap(),
-            plain,
-        ),
+        16 => both_ways(&Ff1::<Aes128>::with_tweak(&key, radix, length, &tweak).unwrap(), plain),
+        24 => both_ways(&Ff1::<Aes192>::with_tweak(&key, radix, length, &tweak).unwrap(), plain),
+        _ => both_ways(&Ff1::<Aes256>::with_tweak(&key, radix, length, &tweak).unwrap(), plain),
     };
     assert_eq!(encrypted, number(expected));
     assert_eq!(decrypted, plain);

@@ -49,42 +49,16 @@ fn what_is_no_key_is_refused_with_the_reason() {
     check_refused("base62,7", "123456", length(7, 6));
     check_refused("base62,7", "12345678", length(7, 8));
     check_refused("base62,7,check", "1234567", length(8, 7));
-    check_refused(
-        "base62,7",
-        "123-567",
-        DecodeError::Character { at: 3, found: b'-' },
-    );
-    check_refused(
-        "base62,7",
-        "123456 ",
-        DecodeError::Character { at: 6, found: b' ' },
-    );
+    check_refused("base62,7", "123-567", DecodeError::Character { at: 3, found: b'-' });
+    check_refused("base62,7", "123456 ", DecodeError::Character { at: 6, found: b' ' });
     check_refused(
         "base62,7,prefix=a_",
         "a_1234\u{e9}7",
         DecodeError::Character { at: 6, found: 0xC3 },
     );
-    check_refused(
-        "base62,7,prefix=a_",
-        "b_1234567",
-        DecodeError::Prefix {
-            expected: "a_".into(),
-        },
-    );
-    check_refused(
-        "base62,7,prefix=a_",
-        "A_1234567",
-        DecodeError::Prefix {
-            expected: "a_".into(),
-        },
-    );
-    check_refused(
-        "base62,7,prefix=a_",
-        "a",
-        DecodeError::Prefix {
-            expected: "a_".into(),
-        },
-    );
+    check_refused("base62,7,prefix=a_", "b_1234567", DecodeError::Prefix { expected: "a_".into() });
+    check_refused("base62,7,prefix=a_", "A_1234567", DecodeError::Prefix { expected: "a_".into() });
+    check_refused("base62,7,prefix=a_", "a", DecodeError::Prefix { expected: "a_".into() });
     check_refused("base62,7,prefix=a_", "a_", DecodeError::Empty);
     check_refused("base32,8,group=4", "----", DecodeError::Empty);
     check_refused("base32,8,group=4", "1234-567", length(8, 7));
@@ -99,10 +73,7 @@ fn what_is_no_key_is_refused_with_the_reason() {
 #[test]
 fn decode_errors_say_what_is_wrong() {
     let error = shape("base62,7").read(b"abc\n567").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        r"`\n` at position 3 is not a character of this keyspace"
-    );
+    assert_eq!(error.to_string(), r"`\n` at position 3 is not a character of this keyspace");
     let error = shape("base62,7,prefix=a_").read(b"abc").unwrap_err();
     assert_eq!(error.to_string(), "the key does not begin with `a_`");
 }
@@ -122,13 +93,7 @@ fn shapes_that_cannot_be_are_refused_with_the_reason() {
 fn the_settings_are_given_back_with_the_alphabet_by_name() {
     let given = spec("0123456789,8,group=4,prefix=a_,check");
     let shape = Shape::new(&given).unwrap();
-    assert_eq!(
-        shape.spec(),
-        ShapeSpec {
-            alphabet: "decimal".into(),
-            ..given
-        }
-    );
+    assert_eq!(shape.spec(), ShapeSpec { alphabet: "decimal".into(), ..given });
     assert_eq!(shape, self::shape("decimal,8,group=4,prefix=a_,check"));
     assert_ne!(shape, self::shape("decimal,8,group=4,prefix=a_"));
 }
@@ -217,17 +182,9 @@ fn spec_and_number() -> impl Strategy<Value = (ShapeSpec, u128)> {
         any::<bool>(),
     );
     let spec = spec.prop_map(|(alphabet, length, prefix, group, check)| ShapeSpec {
-        group: if length == 0 || alphabet.contains('-') {
-            0
-        } else {
-            group
-        },
+        group: if length == 0 || alphabet.contains('-') { 0 } else { group },
         check: check && alphabet.len() > 2,
-        alphabet: if alphabet.starts_with("base64") {
-            "hex".into()
-        } else {
-            alphabet
-        },
+        alphabet: if alphabet.starts_with("base64") { "hex".into() } else { alphabet },
         length,
         prefix,
     });
@@ -283,10 +240,7 @@ fn check_written(spec: &str, number: u128, expected: &str) {
 
 #[track_caller]
 fn check_canonical(spec: &str, typed: &str, expected: &str) {
-    assert_eq!(
-        shape(spec).canonical(typed.as_bytes()).unwrap().as_str(),
-        expected
-    );
+    assert_eq!(shape(spec).canonical(typed.as_bytes()).unwrap().as_str(), expected);
 }
 
 #[track_caller]

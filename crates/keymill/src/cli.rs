@@ -28,10 +28,7 @@ use args::{Args, Command};
 pub fn main() -> ExitCode {
     let args = Args::parse();
     // One thread for everything that is not answering requests: those have their own.
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
     };
@@ -79,23 +76,17 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Whoever read our output, such as `head`, has had enough: not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log_level)
         .with_context(|| format!("log.level is `{}`", config.log_level))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match config.log_format {
         LogFormat::Text => {
             use io::IsTerminal;
-            log.with_target(false)
-                .with_ansi(io::stderr().is_terminal())
-                .init();
+            log.with_target(false).with_ansi(io::stderr().is_terminal()).init();
         }
         LogFormat::Json => log.json().init(),
     }
@@ -106,14 +97,9 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
 async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let data_dir = &config.data_dir;
     std::fs::create_dir_all(data_dir).with_context(|| {
-        format!(
-            "cannot make the data directory {}; set --data-dir",
-            data_dir.display()
-        )
+        format!("cannot make the data directory {}; set --data-dir", data_dir.display())
     })?;
-    Ok(crate::store::open(&config.store)
-        .await
-        .map_err(ServiceError::from)?)
+    Ok(crate::store::open(&config.store).await.map_err(ServiceError::from)?)
 }
 
 /// Starts a service for a command. One that only reads may do so from an unsafe store.
@@ -134,15 +120,9 @@ async fn open_service(config: Config) -> anyhow::Result<Service> {
 /// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
 /// unsafe about one that is.
 async fn check_safety(store: &dyn Store, allow: bool) -> anyhow::Result<Option<String>> {
-    let findings = store
-        .check()
-        .await
-        .map_err(|error: StoreError| ServiceError::from(error))?;
+    let findings = store.check().await.map_err(|error: StoreError| ServiceError::from(error))?;
     let describe = |finding: &Finding| {
-        format!(
-            "{} is {}, should be {}",
-            finding.setting, finding.found, finding.wanted
-        )
+        format!("{} is {}, should be {}", finding.setting, finding.found, finding.wanted)
     };
     let unsafe_ones: Vec<String> = findings
         .iter()

@@ -105,11 +105,7 @@ impl Config {
             check_name(name).with_context(|| format!("[spaces.{name}]"))?;
             let in_space = || format!("[spaces.{name}]");
             space.definition().shape().with_context(in_space)?;
-            space
-                .tuning()
-                .unwrap_or_default()
-                .check()
-                .with_context(in_space)?;
+            space.tuning().unwrap_or_default().check().with_context(in_space)?;
             spaces.insert(name.clone(), space.into());
         }
         let mut shown = filled.clone();
@@ -137,11 +133,7 @@ impl Config {
                 header_time_max: seconds("limits.header_seconds", limits.header_seconds)?,
                 idle_time_max: seconds("limits.idle_seconds", limits.idle_seconds)?,
                 drain_time_max: seconds("limits.drain_seconds", limits.drain_seconds)?,
-                threads: if limits.threads == 0 {
-                    cores
-                } else {
-                    limits.threads
-                },
+                threads: if limits.threads == 0 { cores } else { limits.threads },
             },
             body_max: limits.body_max_bytes,
             blocklist: blocklist(filled.blocklist.builtin, filled.blocklist.file.as_deref())?,
@@ -160,10 +152,7 @@ impl Config {
 
 /// The file to read: the one named, else `keymill.toml` here, if there is one.
 fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
-    let named = flags
-        .config
-        .clone()
-        .or_else(|| std::env::var_os("KEYMILL_CONFIG").map(Into::into));
+    let named = flags.config.clone().or_else(|| std::env::var_os("KEYMILL_CONFIG").map(Into::into));
     if let Some(path) = named {
         return Ok(Some(path));
     }
@@ -187,17 +176,11 @@ fn data_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 fn parse_listen(text: &str) -> anyhow::Result<SocketAddr> {
     use std::net::ToSocketAddrs;
-    let with_host = if text.starts_with(':') {
-        format!("0.0.0.0{text}")
-    } else {
-        text.to_owned()
-    };
+    let with_host = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     let mut found = with_host.to_socket_addrs().with_context(|| {
         format!("cannot listen on `{text}`: write ADDRESS:PORT, such as 127.0.0.1:8080")
     })?;
-    found
-        .next()
-        .with_context(|| format!("`{text}` names no address"))
+    found.next().with_context(|| format!("`{text}` names no address"))
 }
 
 /// The secret, from the environment or the file named.
@@ -211,9 +194,7 @@ fn secret(file: Option<&Path>) -> anyhow::Result<Option<Master>> {
         }
         (Err(_), None) => None,
     };
-    given
-        .map(|(text, source)| Master::given(&text).context(source))
-        .transpose()
+    given.map(|(text, source)| Master::given(&text).context(source)).transpose()
 }
 
 fn blocklist(builtin: bool, file: Option<&Path>) -> anyhow::Result<Blocklist> {
@@ -222,10 +203,8 @@ fn blocklist(builtin: bool, file: Option<&Path>) -> anyhow::Result<Blocklist> {
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the blocklist {}", path.display()))?,
     };
-    let words = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let words =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let made = match (builtin, file) {
         (true, None) => return Ok(Blocklist::builtin()),
         (false, None) => return Ok(Blocklist::none()),
@@ -269,10 +248,7 @@ mod tests {
 
     #[test]
     fn passwords_are_not_shown() {
-        assert_eq!(
-            redact("postgres://me:secret@host/db"),
-            "postgres://me:***@host/db"
-        );
+        assert_eq!(redact("postgres://me:secret@host/db"), "postgres://me:***@host/db");
         assert_eq!(redact("sqlite:/var/lib/k@m.db"), "sqlite:/var/lib/k@m.db");
     }
 

@@ -63,10 +63,7 @@ type FileContent = BTreeMap<String, BTreeMap<String, Mark>>;
 impl Mark {
     /// The higher of both, part by part.
     pub fn max(self, other: Mark) -> Mark {
-        Mark {
-            revision: self.revision.max(other.revision),
-            next: self.next.max(other.next),
-        }
+        Mark { revision: self.revision.max(other.revision), next: self.next.max(other.next) }
     }
 
     /// Whether a store that stands here has reached `floor`.
@@ -79,11 +76,7 @@ impl Floors {
     /// The floors of the store `store`, kept in `files`: the data directory's and, where the
     /// store has one, the file that every process on that store shares.
     pub fn open(store: String, files: Vec<PathBuf>) -> io::Result<Floors> {
-        let floors = Floors {
-            store,
-            files,
-            memory: Mutex::default(),
-        };
+        let floors = Floors { store, files, memory: Mutex::default() };
         for path in &floors.files {
             // A broken or unwritable file is better found at start than at the first grant.
             drop(LockedFile::open(path)?);
@@ -101,26 +94,32 @@ impl Floors {
         let mut mark = self.memory().get(space).copied().unwrap_or_default();
         for path in &self.files {
             let content = read(path)?;
-            if let Some(&seen) = content
-                .get(&self.store)
-                .and_then(|spaces| spaces.get(space))
-            {
+            if let Some(&seen) = content.get(&self.store).and_then(|spaces| spaces.get(space)) {
                 mark = mark.max(seen);
             }
         }
-        Ok(Floor {
-            store: self.store.clone(),
-            mark,
-        })
+        Ok(Floor { store: self.store.clone(), mark })
+    }
+
+    /// The highest marks of all spaces seen.
+    pub fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
+        let mut all: BTreeMap<String, Mark> = BTreeMap::new();
+        let mut add = |space: &String, mark: Mark| {
+            let known = all.entry(space.clone()).or_default();
+            *known = known.max(mark);
+        };
+        self.memory().iter().for_each(|(space, &mark)| add(space, mark));
+        for path in &self.files {
+            if let Some(spaces) = read(path)?.get(&self.store) {
+                spaces.iter().for_each(|(space, &mark)| add(space, mark));
+            }
+        }
+        Ok(all)
     }
 
     /// Raises the floor of a space, on disk before in memory.
     pub fn raise(&self, space: &str, mark: Mark) -> io::Result<()> {
-        if self
-            .memory()
-            .get(space)
-            .is_some_and(|known| known.has_reached(mark))
-        {
+        if self.memory().get(space).is_some_and(|known| known.has_reached(mark)) {
             return Ok(());
         }
         for path in &self.files {
@@ -159,9 +158,7 @@ impl Floors {
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
-        self.memory
-            .lock()
-            .expect("no code panics while it holds the floors")
+        self.memory.lock().expect("no code panics while it holds the floors")
     }
 }
 
@@ -183,11 +180,7 @@ impl LockedFile {
             .open(&lock_path)
             .map_err(|error| named(&lock_path, &error))?;
         lock.lock().map_err(|error| named(&lock_path, &error))?;
-        Ok(LockedFile {
-            lock,
-            path: path.to_owned(),
-            content: read(path)?,
-        })
+        Ok(LockedFile { lock, path: path.to_owned(), content: read(path)? })
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -218,8 +211,7 @@ fn read(path: &Path) -> io::Result<FileContent> {
     let mut text = String::new();
     match File::open(path) {
         Ok(mut file) => {
-            file.read_to_string(&mut text)
-                .map_err(|error| named(path, &error))?;
+            file.read_to_string(&mut text).map_err(|error| named(path, &error))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileContent::new()),
         Err(error) => return Err(named(path, &error)),
@@ -227,10 +219,7 @@ fn read(path: &Path) -> io::Result<FileContent> {
     serde_json::from_str(&text).map_err(|error| {
         named(
             path,
-            &io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("not a floor file: {error}"),
-            ),
+            &io::Error::new(io::ErrorKind::InvalidData, format!("not a floor file: {error}")),
         )
     })
 }
@@ -248,32 +237,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("floors.json");
         let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
-        open()
-            .raise(
-                "links",
-                Mark {
-                    revision: 7,
-                    next: 500,
-                },
-            )
-            .unwrap();
+        open().raise("links", Mark { revision: 7, next: 500 }).unwrap();
         let again = open();
-        again
-            .raise(
-                "links",
-                Mark {
-                    revision: 3,
-                    next: 900,
-                },
-            )
-            .unwrap();
-        assert_eq!(
-            open().of("links").unwrap().mark,
-            Mark {
-                revision: 7,
-                next: 900
-            }
-        );
+        again.raise("links", Mark { revision: 3, next: 900 }).unwrap();
+        assert_eq!(open().of("links").unwrap().mark, Mark { revision: 7, next: 900 });
         assert_eq!(open().of("other").unwrap().mark, Mark::default());
     }
 
@@ -283,44 +250,11 @@ mod tests {
         let file = folder.path().join("floors.json");
         let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
         let (one, two) = (open(), open());
-        one.raise(
-            "a",
-            Mark {
-                revision: 1,
-                next: 10,
-            },
-        )
-        .unwrap();
-        two.raise(
-            "b",
-            Mark {
-                revision: 2,
-                next: 20,
-            },
-        )
-        .unwrap();
-        two.raise(
-            "a",
-            Mark {
-                revision: 5,
-                next: 50,
-            },
-        )
-        .unwrap();
-        assert_eq!(
-            one.of("a").unwrap().mark,
-            Mark {
-                revision: 5,
-                next: 50
-            }
-        );
-        assert_eq!(
-            one.of("b").unwrap().mark,
-            Mark {
-                revision: 2,
-                next: 20
-            }
-        );
+        one.raise("a", Mark { revision: 1, next: 10 }).unwrap();
+        two.raise("b", Mark { revision: 2, next: 20 }).unwrap();
+        two.raise("a", Mark { revision: 5, next: 50 }).unwrap();
+        assert_eq!(one.of("a").unwrap().mark, Mark { revision: 5, next: 50 });
+        assert_eq!(one.of("b").unwrap().mark, Mark { revision: 2, next: 20 });
     }
 
     #[test]
@@ -329,22 +263,11 @@ mod tests {
         let file = folder.path().join("floors.json");
         let first = Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
         assert!(first.check_store().unwrap().is_ok());
-        first
-            .raise(
-                "a",
-                Mark {
-                    revision: 1,
-                    next: 1,
-                },
-            )
-            .unwrap();
+        first.raise("a", Mark { revision: 1, next: 1 }).unwrap();
         assert!(first.check_store().unwrap().is_ok());
         let second = Floors::open("s2".to_owned(), vec![file]).unwrap();
         let refusal = second.check_store().unwrap().unwrap_err().to_string();
-        assert!(
-            refusal.contains("s1") && refusal.contains("s2"),
-            "{refusal}"
-        );
+        assert!(refusal.contains("s1") && refusal.contains("s2"), "{refusal}");
     }
 
     #[test]
@@ -352,12 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("floors.json");
         fs::write(&file, "{").unwrap();
-        let error = Floors::open("s1".to_owned(), vec![file])
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("floors.json") && error.contains("not a floor file"),
-            "{error}"
-        );
+        let error = Floors::open("s1".to_owned(), vec![file]).unwrap_err().to_string();
+        assert!(error.contains("floors.json") && error.contains("not a floor file"), "{error}");
     }
 }

@@ -33,10 +33,8 @@ impl Instance {
         }
         Instance {
             id,
-            host: hostname::get().map_or_else(
-                |_| "unknown".to_owned(),
-                |host| host.to_string_lossy().into_owned(),
-            ),
+            host: hostname::get()
+                .map_or_else(|_| "unknown".to_owned(), |host| host.to_string_lossy().into_owned()),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: Timestamp::now(),

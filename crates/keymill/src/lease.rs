@@ -30,7 +30,7 @@ const COUNT_BITS: u32 = 40;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// Turns count modulo 2^23: a draw would have to sleep through eight million leases
 /// between its load and its swap to mistake one for another.
-const TURN_MASK: u64 = (1 << 23) - 1;
+pub(crate) const TURN_MASK: u64 = (1 << 23) - 1;
 const SEALED: u64 = 1 << 63;
 
 /// The current lease and the next one.
@@ -77,13 +77,15 @@ struct Slot {
 impl Leases {
     /// No leases yet: the first draw finds it dry.
     pub fn new() -> Leases {
-        let slot = || Slot {
-            start: AtomicU64::new(0),
-            len: AtomicU64::new(0),
-        };
+        Leases::starting_at(0)
+    }
+
+    /// No leases yet, with turns that count from `turn`.
+    pub(crate) fn starting_at(turn: u64) -> Leases {
+        let slot = || Slot { start: AtomicU64::new(0), len: AtomicU64::new(0) };
         Leases {
-            head: Padded(AtomicU64::new(0)),
-            filled: AtomicU64::new(0),
+            head: Padded(AtomicU64::new(pack(turn & TURN_MASK, 0))),
+            filled: AtomicU64::new(turn & TURN_MASK),
             low_mark: AtomicU64::new(0),
             slots: [slot(), slot()],
         }
@@ -139,19 +141,10 @@ impl Leases {
     /// Only `refill` calls this, one call at a time, and only when [`Leases::has_next`] is
     /// false. Returns `false` when the leases are sealed: the lease is still the caller's.
     pub fn offer(&self, granted: Range<u64>) -> bool {
-        assert!(
-            granted.start < granted.end,
-            "store granted an empty lease: {granted:?}"
-        );
+        assert!(granted.start < granted.end, "store granted an empty lease: {granted:?}");
         let len = granted.end - granted.start;
-        assert!(
-            len <= LEASE_SIZE_MAX,
-            "store granted a lease too long to count: {granted:?}"
-        );
-        assert!(
-            !self.has_next(),
-            "a lease offered while the next one is still waiting"
-        );
+        assert!(len <= LEASE_SIZE_MAX, "store granted a lease too long to count: {granted:?}");
+        assert!(!self.has_next(), "a lease offered while the next one is still waiting");
         let head = self.head.0.load(Ordering::Acquire);
         if head & SEALED != 0 {
             return false;
@@ -173,18 +166,14 @@ impl Leases {
     /// How many ordinals are left to draw, in the current lease and the next.
     pub fn left(&self) -> u64 {
         let head = self.head.0.load(Ordering::Acquire);
-        self.rests(head)
-            .into_iter()
-            .map(|rest| rest.end - rest.start)
-            .sum()
+        self.rests(head).into_iter().map(|rest| rest.end - rest.start).sum()
     }
 
     /// Wakes `refill` once the current lease has no more than `rest` ordinals left.
     pub fn set_low_mark(&self, rest: u64) {
         let (turn, _) = unpack(self.head.0.load(Ordering::Acquire));
         let (_, len) = self.slot(turn).read();
-        self.low_mark
-            .store(len.saturating_sub(rest), Ordering::Relaxed);
+        self.low_mark.store(len.saturating_sub(rest), Ordering::Relaxed);
     }
 
     /// Ends drawing for good, and says what was left undrawn: of the current lease and of
@@ -224,10 +213,7 @@ impl Default for Leases {
 
 impl Slot {
     fn read(&self) -> (u64, u64) {
-        (
-            self.start.load(Ordering::Relaxed),
-            self.len.load(Ordering::Relaxed),
-        )
+        (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed))
     }
 }
 
@@ -237,140 +223,4 @@ fn pack(turn: u64, drawn: u64) -> u64 {
 
 fn unpack(head: u64) -> (u64, u64) {
     (head >> COUNT_BITS & TURN_MASK, head & COUNT_MASK)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_draw_larger_than_the_lease_is_cut_short() {
-        check(&[0..3], &[100, 1], &[Some(0..3), None]);
-    }
-
-    #[test]
-    fn drawing_moves_on_to_the_next_lease_where_the_first_ends() {
-        check(
-            &[5..7, 90..93],
-            &[1, 9, 2, 9, 1],
-            &[Some(5..6), Some(6..7), Some(90..92), Some(92..93), None],
-        );
-    }
-
-    #[test]
-    fn the_highest_ordinals_can_be_drawn() {
-        let top = i64::MAX as u64;
-        check(
-            &[top - 2..top],
-            &[1, 1, 1],
-            &[Some(top - 2..top - 1), Some(top - 1..top), None],
-        );
-    }
-
-    #[test]
-    fn a_seal_returns_exactly_what_was_not_drawn() {
-        let leases = Leases::new();
-        assert!(leases.offer(10..20));
-        leases.draw(3);
-        assert!(leases.offer(50..60));
-        assert_eq!(leases.left(), 17);
-        assert_eq!(leases.seal(), [13..20, 50..60]);
-        assert_eq!(leases.draw(1), Draw::Sealed);
-        assert!(!leases.offer(70..80));
-        assert_eq!(leases.seal(), [0..0, 0..0]);
-    }
-
-    #[test]
-    fn a_lease_is_low_once_when_it_passes_its_mark() {
-        let leases = Leases::new();
-        leases.offer(0..100);
-        leases.draw(1);
-        leases.set_low_mark(50);
-        let low: Vec<bool> = (0..9)
-            .map(|_| matches!(leases.draw(10), Draw::Drawn { low: true, .. }))
-            .collect();
-        assert_eq!(
-            low,
-            [false, false, false, false, true, false, false, false, false]
-        );
-    }
-
-    #[test]
-    fn turns_wrap_without_a_slip() {
-        let leases = Leases::new();
-        leases.head.0.store(pack(TURN_MASK, 0), Ordering::Relaxed);
-        leases.filled.store(TURN_MASK, Ordering::Relaxed);
-        assert!(leases.offer(7..8));
-        assert_eq!(
-            leases.draw(1),
-            Draw::Drawn {
-                ordinals: 7..8,
-                low: true
-            }
-        );
-        assert!(leases.offer(8..9));
-        assert_eq!(
-            leases.draw(1),
-            Draw::Drawn {
-                ordinals: 8..9,
-                low: true
-            }
-        );
-    }
-
-    #[test]
-    fn threads_never_draw_one_ordinal_twice() {
-        const LEASES: u64 = 2_000;
-        let leases = Leases::new();
-        let mut drawn: Vec<u64> = std::thread::scope(|scope| {
-            let drawers: Vec<_> = (0..3)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut mine = Vec::new();
-                        loop {
-                            match leases.draw(3) {
-                                Draw::Drawn { ordinals, .. } => mine.extend(ordinals),
-                                Draw::Dry => std::thread::yield_now(),
-                                Draw::Sealed => return mine,
-                            }
-                        }
-                    })
-                })
-                .collect();
-            for lease in 0..LEASES {
-                while leases.has_next() {
-                    std::thread::yield_now();
-                }
-                assert!(leases.offer(lease * 7..lease * 7 + 7));
-            }
-            while leases.left() > 0 {
-                std::thread::yield_now();
-            }
-            leases.seal();
-            drawers
-                .into_iter()
-                .flat_map(|drawer| drawer.join().unwrap())
-                .collect()
-        });
-        drawn.sort_unstable();
-        assert_eq!(drawn, (0..LEASES * 7).collect::<Vec<_>>());
-    }
-
-    /// The one place that knows the API, so the tests above stay pure data.
-    #[track_caller]
-    fn check(granted: &[Range<u64>], wanted: &[u64], expected: &[Option<Range<u64>>]) {
-        let leases = Leases::new();
-        let mut granted = granted.iter();
-        let mut drawn = Vec::new();
-        for &wanted in wanted {
-            if !leases.has_next() {
-                granted.next().map(|range| leases.offer(range.clone()));
-            }
-            drawn.push(match leases.draw(wanted) {
-                Draw::Drawn { ordinals, .. } => Some(ordinals),
-                Draw::Dry | Draw::Sealed => None,
-            });
-        }
-        assert_eq!(drawn, expected);
-    }
 }

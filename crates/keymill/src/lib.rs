@@ -29,6 +29,8 @@ pub mod server;
 pub mod service;
 
 pub mod lease;
+#[cfg(test)]
+mod lease_tests;
 pub mod mill;
 mod pace;
 pub mod refill;

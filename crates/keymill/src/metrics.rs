@@ -36,20 +36,14 @@ pub enum Route {
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 impl Route {
-    const ALL: [(Route, &'static str); 3] = [
-        (Route::Take, "take"),
-        (Route::GetKey, "get_key"),
-        (Route::Other, "other"),
-    ];
+    const ALL: [(Route, &'static str); 3] =
+        [(Route::Take, "take"), (Route::GetKey, "get_key"), (Route::Other, "other")];
 }
 
 impl Metrics {
     /// Metrics of one instance.
     pub fn new(service: Service) -> Metrics {
-        Metrics {
-            service,
-            requests: Default::default(),
-        }
+        Metrics { service, requests: Default::default() }
     }
 
     /// Counts an answer.
@@ -103,16 +97,9 @@ impl Snapshot {
         let problems = health.problems.into_iter();
         Snapshot {
             requests: requests.collect(),
-            spaces: metrics
-                .service
-                .known_spaces()
-                .iter()
-                .map(|space| figures(space))
-                .collect(),
+            spaces: metrics.service.known_spaces().iter().map(|space| figures(space)).collect(),
             ready: health.ready,
-            problems: problems
-                .map(|it| (it.code, it.space.unwrap_or_default()))
-                .collect(),
+            problems: problems.map(|it| (it.code, it.space.unwrap_or_default())).collect(),
         }
     }
 
@@ -155,27 +142,18 @@ impl Collector for Snapshot {
         self.of_spaces(encoder, ("keys", "Ordinals drawn to make keys of"), |it| {
             counter(it.drawn)
         })?;
-        self.of_spaces(
-            encoder,
-            ("leases", "Leases granted to this instance"),
-            |it| counter(it.leases),
-        )?;
-        let burned = (
-            "leases_burned",
-            "Leases whose commit was in doubt, never used",
-        );
+        self.of_spaces(encoder, ("leases", "Leases granted to this instance"), |it| {
+            counter(it.leases)
+        })?;
+        let burned = ("leases_burned", "Leases whose commit was in doubt, never used");
         self.of_spaces(encoder, burned, |it| counter(it.burned))?;
         self.of_spaces(encoder, ("keys_at_hand", "Keys ready to be taken"), |it| {
             gauge(it.at_hand)
         })?;
-        self.of_spaces(
-            encoder,
-            ("keys_leased", "Keys granted to any instance"),
-            |it| gauge(it.leased),
-        )?;
-        self.of_spaces(encoder, ("keys_capacity", "Keys in all"), |it| {
-            gauge(it.capacity)
+        self.of_spaces(encoder, ("keys_leased", "Keys granted to any instance"), |it| {
+            gauge(it.leased)
         })?;
+        self.of_spaces(encoder, ("keys_capacity", "Keys in all"), |it| gauge(it.capacity))?;
         self.of_spaces(encoder, ("key_rate", "Keys a second at present"), |it| {
             ConstGauge::new(it.rate)
         })?;

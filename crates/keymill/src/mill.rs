@@ -188,9 +188,7 @@ impl Mill {
             match &**self.outlook.load() {
                 Outlook::Filling | Outlook::Away(_) => {}
                 Outlook::Exhausted { held_elsewhere } => {
-                    return Err(Dry::Exhausted {
-                        held_elsewhere: *held_elsewhere,
-                    });
+                    return Err(Dry::Exhausted { held_elsewhere: *held_elsewhere });
                 }
                 Outlook::Sealed => return Err(Dry::Sealed),
                 Outlook::WentBack(how) => return Err(Dry::WentBack(how.clone())),
@@ -253,10 +251,7 @@ mod tests {
         });
         mill.low.notified().await;
         assert_eq!(mill.draw(1).await, Err(Dry::Crowded));
-        assert_eq!(
-            first.await.unwrap(),
-            Err(Dry::Late("gone fishing".to_owned()))
-        );
+        assert_eq!(first.await.unwrap(), Err(Dry::Late("gone fishing".to_owned())));
     }
 
     #[tokio::test]
@@ -266,9 +261,6 @@ mod tests {
         mill.set_outlook(Outlook::Exhausted { held_elsewhere: 9 });
         assert_eq!(mill.draw(1).await, Ok(0..1));
         assert_eq!(mill.draw(9).await, Ok(1..2));
-        assert_eq!(
-            mill.draw(1).await,
-            Err(Dry::Exhausted { held_elsewhere: 9 })
-        );
+        assert_eq!(mill.draw(1).await, Err(Dry::Exhausted { held_elsewhere: 9 }));
     }
 }

@@ -30,7 +30,9 @@ impl Retry {
     }
 }
 
-/// The present rate of demand: a moving average that rises at once and falls slowly.
+/// The present rate of demand: a moving average. Slow enough that a burst of a few keys does
+/// not lease millions, and fast enough for a flood all the same: leases are sized for a horizon
+/// many times the half-life, so the first second of a flood already leases several of them.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Keys a second.
@@ -40,17 +42,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How long a lull takes to halve the rate.
+    /// How long a change of demand takes to show by half.
     const HALF_LIFE: f64 = 60.0;
     /// The shortest time that a rate is measured over.
     const SAMPLE_MIN: Duration = Duration::from_millis(20);
 
     pub(crate) fn new(now: Instant) -> Pace {
-        Pace {
-            rate: 0.0,
-            sampled_at: now,
-            drawn: 0,
-        }
+        Pace { rate: 0.0, sampled_at: now, drawn: 0 }
     }
 
     pub(crate) fn sample(&mut self, drawn: u64, now: Instant) {
@@ -61,7 +59,7 @@ impl Pace {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let current = drawn.saturating_sub(self.drawn) as f64 / elapsed.as_secs_f64();
         let keep = 0.5_f64.powf(elapsed.as_secs_f64() / Self::HALF_LIFE);
-        self.rate = current.max(self.rate * keep + current * (1.0 - keep));
+        self.rate = self.rate * keep + current * (1.0 - keep);
         if self.rate < 1e-3 {
             self.rate = 0.0;
         }
@@ -93,14 +91,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_rises_at_once_and_falls_slowly() {
+    fn the_pace_follows_demand_by_half_in_a_minute() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        pace.sample(1_000, start + Duration::from_secs(1));
-        assert_eq!(pace.demand(Duration::from_secs(900)), 900_000);
-        pace.sample(1_000, start + Duration::from_secs(61));
-        let demand = pace.demand(Duration::from_secs(900));
-        assert!((440_000..460_000).contains(&demand), "{demand}");
+        pace.sample(60_000, start + Duration::from_secs(60));
+        assert_eq!(pace.demand(Duration::from_secs(900)), 450_000);
+        pace.sample(60_000, start + Duration::from_secs(120));
+        assert_eq!(pace.demand(Duration::from_secs(900)), 225_000);
+    }
+
+    #[test]
+    fn a_flood_leases_ahead_of_itself_within_its_first_second_and_a_burst_does_not() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        pace.sample(50_000, start + Duration::from_secs(1));
+        assert!(pace.demand(Duration::from_secs(900)) > 5 * 50_000);
+        let mut pace = Pace::new(start);
+        pace.sample(30, start + Duration::from_millis(30));
+        assert!(pace.demand(Duration::from_secs(900)) < 500);
     }
 
     #[test]
@@ -110,7 +118,7 @@ mod tests {
         pace.sample(500, start + Duration::from_millis(5));
         assert!(!pace.is_busy());
         pace.sample(1_000, start + Duration::from_millis(100));
-        assert_eq!(pace.demand(Duration::from_secs(1)), 10_000);
+        assert!(pace.is_busy() && pace.demand(Duration::from_secs(900)) > 1_000);
     }
 
     #[test]

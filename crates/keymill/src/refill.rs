@@ -10,6 +10,7 @@
 //!   for one ordinal until one succeeds, so that a link that loses every answer cannot burn a
 //!   space empty.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::floor::Floors;
+use crate::floor::{Floor, Floors, Mark};
 use crate::instance::Instance;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
@@ -95,8 +96,7 @@ impl Refill {
                 break;
             }
             pace.sample(self.mill.drawn(), Instant::now());
-            self.progress
-                .send_modify(|progress| progress.rate = pace.rate);
+            self.progress.send_modify(|progress| progress.rate = pace.rate);
             if retry.at.is_some_and(|at| Instant::now() < at) {
                 continue;
             }
@@ -104,20 +104,13 @@ impl Refill {
             if !self.wants_more(&pace, &tuning, &held, beat) {
                 continue;
             }
-            let size = if retry.doubted {
-                1
-            } else {
-                self.size(&pace, &tuning)
-            };
+            let size = if retry.doubted { 1 } else { self.size(&pace, &tuning) };
             let left = self.mill.left();
             let spent = spent(&held, left);
             match self.lease(size, &spent).await {
                 Ok(grant) => {
                     held.retain(|lease| !spent.contains(&lease.lease));
-                    held.push(Held {
-                        lease: grant.lease,
-                        ordinals: grant.ordinals.clone(),
-                    });
+                    held.push(Held { lease: grant.lease, ordinals: grant.ordinals.clone() });
                     retry = Retry::default();
                     self.mill.fill(grant.ordinals);
                     // One lease may not be enough: look again at once.
@@ -150,10 +143,7 @@ impl Refill {
             Outlook::WentBack(_) | Outlook::Sealed => return beat,
             Outlook::Filling | Outlook::Away(_) => {}
         }
-        let wanted = pace
-            .demand(tuning.horizon())
-            .max(tuning.lease_size_min / 4)
-            .max(1);
+        let wanted = pace.demand(tuning.horizon()).max(tuning.lease_size_min / 4).max(1);
         self.mill.leases.set_low_mark(wanted);
         left < wanted.saturating_add(self.mill.shortfall())
     }
@@ -197,11 +187,7 @@ impl Refill {
             progress.leases += 1;
         });
         if self.unsafe_store {
-            tracing::warn!(
-                space = self.space,
-                lease = grant.lease,
-                "leased from an unsafe store"
-            );
+            tracing::warn!(space = self.space, lease = grant.lease, "leased from an unsafe store");
         }
         tracing::info!(
             space = self.space,
@@ -218,9 +204,9 @@ impl Refill {
     fn tell(&self, error: &StoreError, retry: &mut Retry) {
         let before = self.mill.outlook();
         let outlook = match error {
-            StoreError::Exhausted { held_elsewhere, .. } => Outlook::Exhausted {
-                held_elsewhere: *held_elsewhere,
-            },
+            StoreError::Exhausted { held_elsewhere, .. } => {
+                Outlook::Exhausted { held_elsewhere: *held_elsewhere }
+            }
             StoreError::Sealed(_) => Outlook::Sealed,
             StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
             error => {
@@ -284,16 +270,7 @@ impl Refill {
     async fn give_back_one(&self, lease: LeaseId, rest: Range<u64>) -> Result<(), StoreError> {
         let floor = floor_of(&self.floors, &self.space).await?;
         let (space, instance) = (self.space.clone(), self.instance.id.clone());
-        let mark = self
-            .store
-            .give_back(&GiveBack {
-                space,
-                instance,
-                lease,
-                rest,
-                floor,
-            })
-            .await?;
+        let mark = self.store.give_back(&GiveBack { space, instance, lease, rest, floor }).await?;
         raise_to(&self.floors, &self.space, mark).await
     }
 }
@@ -305,12 +282,15 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// The floor of a space, read off the runtime's threads.
-pub(crate) async fn floor_of(
-    floors: &Arc<Floors>,
-    space: &str,
-) -> Result<crate::floor::Floor, StoreError> {
+pub(crate) async fn floor_of(floors: &Arc<Floors>, space: &str) -> Result<Floor, StoreError> {
     let (floors, space) = (floors.clone(), space.to_owned());
     blocking(move || floors.of(&space)).await
+}
+
+/// The floors of all spaces, read off the runtime's threads.
+pub(crate) async fn all_floors(floors: &Arc<Floors>) -> Result<BTreeMap<String, Mark>, StoreError> {
+    let floors = floors.clone();
+    blocking(move || floors.all()).await
 }
 
 /// Makes the floor files know of a grant, which must happen before a key of it leaves.
@@ -325,7 +305,7 @@ pub(crate) async fn raise(
 pub(crate) async fn raise_to(
     floors: &Arc<Floors>,
     space: &str,
-    mark: crate::floor::Mark,
+    mark: Mark,
 ) -> Result<(), StoreError> {
     let (floors, space) = (floors.clone(), space.to_owned());
     blocking(move || floors.raise(&space, mark)).await
@@ -343,10 +323,7 @@ async fn blocking<T: Send + 'static>(
 /// The second half of the pair: what the store returned is what was asked for.
 pub(crate) fn check_grant(grant: &Grant, size: u64) {
     let Range { start, end } = grant.ordinals;
-    assert!(
-        start < end && end - start <= size,
-        "asked for {size}, granted {grant:?}"
-    );
+    assert!(start < end && end - start <= size, "asked for {size}, granted {grant:?}");
     assert!(end <= grant.mark.next, "granted beyond `next`: {grant:?}");
 }
 
@@ -354,10 +331,7 @@ pub(crate) fn check_grant(grant: &Grant, size: u64) {
 /// newest as long as none waits behind it; and that one too when nothing is left.
 fn spent(held: &[Held], left: u64) -> Vec<LeaseId> {
     let current = usize::from(left > 0);
-    held[..held.len().saturating_sub(current)]
-        .iter()
-        .map(|held| held.lease)
-        .collect()
+    held[..held.len().saturating_sub(current)].iter().map(|held| held.lease).collect()
 }
 
 #[cfg(test)]
@@ -366,10 +340,7 @@ mod tests {
 
     #[test]
     fn all_leases_but_the_current_are_spent() {
-        let held = |lease| Held {
-            lease,
-            ordinals: 0..1,
-        };
+        let held = |lease| Held { lease, ordinals: 0..1 };
         assert!(spent(&[], 0).is_empty());
         assert_eq!(spent(&[held(1), held(2)], 5), [1]);
         assert_eq!(spent(&[held(1), held(2)], 0), [1, 2]);

@@ -38,18 +38,12 @@ impl Master {
         if text.len() < SECRET_LEN_MIN {
             return Err(SecretTooShort { found: text.len() });
         }
-        Ok(Master {
-            text: Zeroizing::new(text.to_owned()),
-            made_up: false,
-        })
+        Ok(Master { text: Zeroizing::new(text.to_owned()), made_up: false })
     }
 
     /// The secret that was made at first start and is kept in the store.
     pub fn made_up(text: String) -> Master {
-        Master {
-            text: Zeroizing::new(text),
-            made_up: true,
-        }
+        Master { text: Zeroizing::new(text), made_up: true }
     }
 
     /// A fresh random secret as text.
@@ -80,14 +74,8 @@ impl Master {
     /// interleaved stores permute alike and stay disjoint.
     pub fn space_key(&self, name: &str, symbols: &str, length: u8) -> Zeroizing<[u8; 16]> {
         let mut key = Zeroizing::new([0; 16]);
-        let info: [&[u8]; 6] = [
-            b"keymill ff1 v1\0",
-            name.as_bytes(),
-            b"\0",
-            symbols.as_bytes(),
-            b"\0",
-            &[length],
-        ];
+        let info: [&[u8]; 6] =
+            [b"keymill ff1 v1\0", name.as_bytes(), b"\0", symbols.as_bytes(), b"\0", &[length]];
         self.expand(&info, key.as_mut());
         key
     }
@@ -108,9 +96,7 @@ impl Master {
 
 impl fmt::Debug for Master {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Master")
-            .field("made_up", &self.made_up)
-            .finish_non_exhaustive()
+        f.debug_struct("Master").field("made_up", &self.made_up).finish_non_exhaustive()
     }
 }
 
@@ -150,12 +136,7 @@ mod tests {
 
     #[test]
     fn a_short_secret_is_refused() {
-        assert!(
-            Master::given("hunter2")
-                .unwrap_err()
-                .to_string()
-                .contains("has 7")
-        );
+        assert!(Master::given("hunter2").unwrap_err().to_string().contains("has 7"));
     }
 
     /// A derivation that changes would repeat keys: it is pinned for ever. The values were made
@@ -165,14 +146,8 @@ mod tests {
         let master = Master::given("0123456789abcdef0123456789abcdef").unwrap();
         let key = master.space_key("default", "0123456789", 7);
         assert_eq!(
-            (
-                format!("{:032x}", u128::from_be_bytes(*key)),
-                master.fingerprint("default")
-            ),
-            (
-                "2fe62ef2190bcaa2d0940f50f82337b6".to_owned(),
-                "0e439b1c5495c657".to_owned()
-            )
+            (format!("{:032x}", u128::from_be_bytes(*key)), master.fingerprint("default")),
+            ("2fe62ef2190bcaa2d0940f50f82337b6".to_owned(), "0e439b1c5495c657".to_owned())
         );
     }
 }

@@ -72,10 +72,7 @@ pub async fn run(
     drop(listener);
     draining.send_replace(true);
     let all = u32::try_from(limits.connections_max).unwrap_or(u32::MAX);
-    if timeout(limits.drain_time_max, places.acquire_many(all))
-        .await
-        .is_err()
-    {
+    if timeout(limits.drain_time_max, places.acquire_many(all)).await.is_err() {
         let open = limits.connections_max - places.available_permits();
         tracing::warn!(open, "connections did not end in time and are cut off");
     }
@@ -88,18 +85,11 @@ struct Connection {
 }
 
 async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> io::Result<Connection> {
-    let place = places
-        .clone()
-        .acquire_owned()
-        .await
-        .expect("the semaphore is never closed");
+    let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
     let (stream, _) = listener.accept().await?;
     // Keys are small: waiting to fill a packet would only delay them.
     stream.set_nodelay(true)?;
-    Ok(Connection {
-        stream: stream.into_std()?,
-        _place: place,
-    })
+    Ok(Connection { stream: stream.into_std()?, _place: place })
 }
 
 /// A thread that keeps and answers its share of the connections.
@@ -116,9 +106,7 @@ impl Worker {
     ) -> io::Result<Worker> {
         // Unbounded, but never longer than `connections_max`: each entry holds a place.
         let (connections, mut accepted) = mpsc::unbounded_channel::<Connection>();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let work = async move {
             while let Some(connection) = accepted.recv().await {
                 let (http, drain) = (http.clone(), drain.clone());
@@ -167,28 +155,14 @@ async fn serve(
             .keep_alive_interval(limits.idle_time_max)
             .max_concurrent_streams(256)
             .serve_connection(TokioIo::new(stream), answer);
-        watch_over(
-            connection,
-            |it| it.graceful_shutdown(),
-            &activity,
-            limits,
-            drain,
-        )
-        .await
+        watch_over(connection, |it| it.graceful_shutdown(), &activity, limits, drain).await
     } else {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time_max)
             .pipeline_flush(true)
             .serve_connection(TokioIo::new(stream), answer);
-        watch_over(
-            connection,
-            |it| it.graceful_shutdown(),
-            &activity,
-            limits,
-            drain,
-        )
-        .await
+        watch_over(connection, |it| it.graceful_shutdown(), &activity, limits, drain).await
     }
 }
 

@@ -209,11 +209,7 @@ impl Service {
 
     /// Begins to show the store that this instance lives, and where it can be reached.
     pub fn announce(&self, address: String) {
-        *self
-            .inner
-            .address
-            .lock()
-            .expect("nothing panics while it is held") = Some(address);
+        *self.inner.address.lock().expect("nothing panics while it is held") = Some(address);
         self.spawn(heartbeat::run(self.clone()));
     }
 
@@ -222,10 +218,7 @@ impl Service {
     pub async fn stop(&self, time_max: Duration) {
         self.inner.stop.send_replace(true);
         let tasks = std::mem::take(&mut *self.tasks());
-        if tokio::time::timeout(time_max, tasks.join_all())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(time_max, tasks.join_all()).await.is_err() {
             tracing::warn!("gave up giving leases back after {time_max:?}");
         }
     }
@@ -255,10 +248,7 @@ impl Service {
     }
 
     fn tasks(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.inner
-            .tasks
-            .lock()
-            .expect("nothing panics while it is held")
+        self.inner.tasks.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -281,13 +271,9 @@ impl From<StoreError> for ServiceError {
             }
             StoreError::WentBack(how) => ServiceError::WentBack(how),
             StoreError::UnknownSpace(space) => ServiceError::UnknownSpace(space),
-            StoreError::Exhausted {
-                space,
-                held_elsewhere,
-            } => ServiceError::Exhausted {
-                space,
-                held_elsewhere,
-            },
+            StoreError::Exhausted { space, held_elsewhere } => {
+                ServiceError::Exhausted { space, held_elsewhere }
+            }
             StoreError::Sealed(space) => ServiceError::Sealed(space),
             StoreError::Broken(problem) => ServiceError::Broken(problem),
         }
@@ -298,16 +284,12 @@ impl ServiceError {
     fn dry(space: &str, dry: Dry) -> ServiceError {
         let space = space.to_owned();
         match dry {
-            Dry::Exhausted { held_elsewhere } => ServiceError::Exhausted {
-                space,
-                held_elsewhere,
-            },
+            Dry::Exhausted { held_elsewhere } => ServiceError::Exhausted { space, held_elsewhere },
             Dry::Sealed => ServiceError::Sealed(space),
             Dry::WentBack(how) => ServiceError::WentBack(how),
-            Dry::Late(_) | Dry::Crowded | Dry::Stopping => ServiceError::Dry {
-                space,
-                reason: dry.to_string(),
-            },
+            Dry::Late(_) | Dry::Crowded | Dry::Stopping => {
+                ServiceError::Dry { space, reason: dry.to_string() }
+            }
         }
     }
 }
@@ -322,9 +304,7 @@ async fn stored_secret(
         return Ok(Master::made_up(text));
     }
     if require_existing {
-        return Err(ServiceError::NotExisting(
-            "a secret in the store".to_owned(),
-        ));
+        return Err(ServiceError::NotExisting("a secret in the store".to_owned()));
     }
     spaces::check_store(floors)?;
     let text = store.secret(Some(&Master::random_text())).await?;
@@ -333,9 +313,5 @@ async fn stored_secret(
 }
 
 fn list(differences: &[Difference]) -> String {
-    differences
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -210,11 +210,7 @@ impl Definition {
         let mut compare = |setting, stored: &dyn fmt::Display, asked: &dyn fmt::Display| {
             let (stored, asked) = (stored.to_string(), asked.to_string());
             if stored != asked {
-                differences.push(Difference {
-                    setting,
-                    stored,
-                    asked,
-                });
+                differences.push(Difference { setting, stored, asked });
             }
         };
         compare("kind", &self.kind, &asked.kind);
@@ -304,10 +300,7 @@ impl Tuning {
             );
         }
         if !(1..=604_800).contains(&self.horizon_seconds) {
-            return refuse(
-                "horizon_seconds",
-                "must be from 1 to 604800 (a week)".to_owned(),
-            );
+            return refuse("horizon_seconds", "must be from 1 to 604800 (a week)".to_owned());
         }
         Ok(())
     }
@@ -335,11 +328,7 @@ impl fmt::Display for Kind {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is `{}` in the store, `{}` here",
-            self.setting, self.stored, self.asked
-        )
+        write!(f, "{} is `{}` in the store, `{}` here", self.setting, self.stored, self.asked)
     }
 }
 
@@ -349,11 +338,7 @@ pub fn check_name(name: &str) -> Result<(), DefinitionError> {
     let good = (1..=64).contains(&name.len())
         && name.bytes().all(fits)
         && name.as_bytes()[0].is_ascii_alphanumeric();
-    if good {
-        Ok(())
-    } else {
-        Err(DefinitionError::Name(name.to_owned()))
-    }
+    if good { Ok(()) } else { Err(DefinitionError::Name(name.to_owned())) }
 }
 
 #[cfg(test)]
@@ -368,16 +353,10 @@ mod tests {
             ..Definition::default()
         };
         assert_eq!(stored.differences(&spelt), []);
-        let longer = Definition {
-            length: 8,
-            ..Definition::default()
-        };
+        let longer = Definition { length: 8, ..Definition::default() };
         let differences = stored.differences(&longer);
         assert_eq!(differences.len(), 1);
-        assert_eq!(
-            differences[0].to_string(),
-            "length is `7` in the store, `8` here"
-        );
+        assert_eq!(differences[0].to_string(), "length is `7` in the store, `8` here");
     }
 
     #[test]
@@ -392,10 +371,7 @@ mod tests {
 
     #[test]
     fn interleaved_shuffled_spaces_need_a_secret_that_was_given() {
-        let definition = Definition {
-            step: 2,
-            ..Definition::default()
-        };
+        let definition = Definition { step: 2, ..Definition::default() };
         let made_up = Master::made_up("0123456789abcdef0123456789abcdef".to_owned());
         let given = Master::given("0123456789abcdef0123456789abcdef").unwrap();
         assert!(matches!(

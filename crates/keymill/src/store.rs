@@ -389,11 +389,7 @@ pub struct WentBack {
 impl StoreError {
     /// A [`StoreError::WentBack`] with what showed it.
     pub fn went_back(space: &str, seen: Mark, evidence: String) -> StoreError {
-        StoreError::WentBack(Arc::new(WentBack {
-            space: space.to_owned(),
-            seen,
-            evidence,
-        }))
+        StoreError::WentBack(Arc::new(WentBack { space: space.to_owned(), seen, evidence }))
     }
 }
 
@@ -407,10 +403,7 @@ impl SpaceRecord {
     pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
         let went_back = |evidence| Err(StoreError::went_back(&self.name, floor.mark, evidence));
         if floor.store != store {
-            return went_back(format!(
-                "it was the store {} and is now {store}",
-                floor.store
-            ));
+            return went_back(format!("it was the store {} and is now {store}", floor.store));
         }
         if !self.mark.has_reached(floor.mark) {
             return went_back(format!(

@@ -195,12 +195,7 @@ impl Args {
             data_dir: self.data_dir.clone(),
             ..Flags::default()
         };
-        if let Command::Serve {
-            listen,
-            require_existing,
-            allow_unsafe_store,
-        } = &self.command
-        {
+        if let Command::Serve { listen, require_existing, allow_unsafe_store } = &self.command {
             flags.listen.clone_from(listen);
             flags.require_existing = *require_existing;
             flags.allow_unsafe_store = *allow_unsafe_store;

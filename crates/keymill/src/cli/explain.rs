@@ -24,28 +24,14 @@ pub(super) async fn run(
     } else {
         print(key, &explanation);
     }
-    Ok(if valid {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn print(asked: &str, explanation: &Explanation) {
     let line = |name: &str, value: String| println!("{name:<10} {value}");
-    line(
-        "key",
-        explanation.key.clone().unwrap_or_else(|| asked.to_owned()),
-    );
+    line("key", explanation.key.clone().unwrap_or_else(|| asked.to_owned()));
     let state = serde_json::to_value(explanation.state).expect("a state is a plain word");
-    line(
-        "state",
-        format!(
-            "{}: {}",
-            state.as_str().unwrap_or_default(),
-            explanation.reason
-        ),
-    );
+    line("state", format!("{}: {}", state.as_str().unwrap_or_default(), explanation.reason));
     if let Some(ordinal) = explanation.ordinal {
         line("ordinal", ordinal.to_string());
     }
@@ -53,15 +39,9 @@ fn print(asked: &str, explanation: &Explanation) {
         line("number", number.to_string());
     }
     if let Some(lease) = &explanation.lease {
-        line(
-            "lease",
-            format!("{} of ordinals {:?}", lease.lease, lease.ordinals),
-        );
+        line("lease", format!("{} of ordinals {:?}", lease.lease, lease.ordinals));
         let holder = &lease.holder;
-        line(
-            "holder",
-            format!("{} (pid {} on {})", holder.id, holder.pid, holder.host),
-        );
+        line("holder", format!("{} (pid {} on {})", holder.id, holder.pid, holder.host));
         line("granted", lease.granted_at.to_string());
         if let (Some(at), Some(ordinal)) = (lease.closed_at, lease.closed_at_ordinal) {
             line("closed", format!("{at} at ordinal {ordinal}"));

@@ -17,11 +17,7 @@ use crate::service::ServiceError;
 pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
     let SecretCommand::Export { file, forget } = command;
     let store = open_store(&config).await?;
-    let Some(text) = store
-        .secret(None)
-        .await
-        .map_err(ServiceError::from)?
-        .map(Zeroizing::new)
+    let Some(text) = store.secret(None).await.map_err(ServiceError::from)?.map(Zeroizing::new)
     else {
         bail!(
             "the store keeps no secret: it was given by KEYMILL_SECRET or secret_file, or exported before"
@@ -35,10 +31,7 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
         return Ok(ExitCode::SUCCESS);
     }
     write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
-    eprintln!(
-        "keymill: the secret is in {}; name it as `secret_file`",
-        file.display()
-    );
+    eprintln!("keymill: the secret is in {}; name it as `secret_file`", file.display());
     if forget {
         store.forget_secret().await.map_err(ServiceError::from)?;
         eprintln!(
@@ -50,11 +43,7 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
 
 /// Writes a new file that only its owner can read, and has it on disk before it returns.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()

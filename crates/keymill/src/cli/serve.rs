@@ -19,16 +19,10 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     // Before the socket is open, so that no connection is lost to a low limit.
     let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
     let mut limits = config.server;
-    let spare = usize::try_from(open_files)
-        .unwrap_or(usize::MAX)
-        .saturating_sub(64)
-        .max(16);
+    let spare = usize::try_from(open_files).unwrap_or(usize::MAX).saturating_sub(64).max(16);
     limits.connections_max = limits.connections_max.min(spare);
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
-        format!(
-            "cannot listen on {}; choose another address with --listen",
-            config.listen
-        )
+        format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
     let store = open_store(&config).await?;
@@ -68,10 +62,7 @@ fn greeting(service: &Service, records: &[SpaceRecord], address: std::net::Socke
     let mut line = |name: &str, value: String| {
         writeln!(text, "  {name:<10} {value}").expect("writing to a String cannot fail");
     };
-    line(
-        "store",
-        format!("{} ({}, {how})", place.location, place.kind),
-    );
+    line("store", format!("{} ({}, {how})", place.location, place.kind));
     for record in records {
         let shape = &record.definition;
         let leased = record.mark.next - record.returned;

@@ -52,17 +52,8 @@ async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header([
-        "KEYSPACE",
-        "KIND",
-        "SHAPE",
-        "LEASED",
-        "REMAINING",
-        "EXAMPLE OF DENSITY",
-    ]);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["KEYSPACE", "KIND", "SHAPE", "LEASED", "REMAINING", "EXAMPLE OF DENSITY"]);
     for report in reports {
         let shape = &report.record.definition;
         let kind = if report.record.sealed {
@@ -86,10 +77,7 @@ async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
 async fn show(service: &Service, name: &str, json: bool) -> anyhow::Result<()> {
     let report = service.report(name).await?;
     if json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&SpaceView::from(report))?
-        );
+        println!("{}", serde_json::to_string_pretty(&SpaceView::from(report))?);
     } else {
         print(&report);
     }
@@ -100,14 +88,7 @@ fn print(report: &SpaceReport) {
     let line = |name: &str, value: String| println!("{name:<12} {value}");
     let (record, shape) = (&report.record, &report.record.definition);
     line("keyspace", record.name.clone());
-    line(
-        "kind",
-        format!(
-            "{}{}",
-            shape.kind,
-            if record.sealed { ", sealed" } else { "" }
-        ),
-    );
+    line("kind", format!("{}{}", shape.kind, if record.sealed { ", sealed" } else { "" }));
     let mut form = format!("{}×{}", shape.alphabet, shape.length);
     if !shape.prefix.is_empty() {
         form += &format!(", prefix {}", shape.prefix);
@@ -120,19 +101,14 @@ fn print(report: &SpaceReport) {
     }
     line("shape", form);
     if shape.step > 1 {
-        line(
-            "interleaved",
-            format!("every {}th number from {}", shape.step, shape.offset),
-        );
+        line("interleaved", format!("every {}th number from {}", shape.step, shape.offset));
     }
     line("capacity", record.capacity.to_string());
     line("leased", report.leased.to_string());
     line("remaining", report.remaining.to_string());
     line("density", odds(report.density));
     line("leased/s", format!("{:.3} on average", report.leased_rate));
-    let end = report
-        .exhausted_at
-        .map_or("not in sight".to_owned(), |at| at.to_string());
+    let end = report.exhausted_at.map_or("not in sight".to_owned(), |at| at.to_string());
     line("used up", end);
     line("created", record.created_at.to_string());
 }

@@ -14,18 +14,14 @@ pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result
     let StoreCommand::Check { json } = command;
     let store = open_store(&config).await?;
     let findings = store.check().await.map_err(ServiceError::from)?;
-    let safe = findings
-        .iter()
-        .all(|finding| finding.verdict != Verdict::Unsafe);
+    let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
     if json {
         println!("{}", serde_json::to_string_pretty(&findings)?);
     } else {
         let place = store.place();
         println!("{} {}", place.kind, place.location);
         let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic);
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["SETTING", "FOUND", "WANTED", "VERDICT"]);
         for finding in &findings {
             let verdict = match finding.verdict {
@@ -33,18 +29,9 @@ pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result
                 Verdict::Warning => "warning",
                 Verdict::Unsafe => "UNSAFE",
             };
-            table.add_row([
-                &finding.setting,
-                &finding.found,
-                &finding.wanted,
-                &verdict.to_owned(),
-            ]);
+            table.add_row([&finding.setting, &finding.found, &finding.wanted, &verdict.to_owned()]);
         }
         println!("{table}");
     }
-    Ok(if safe {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if safe { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -91,23 +91,17 @@ impl Settings {
     ) -> anyhow::Result<()> {
         let mut table = toml::Table::try_from(&*self).context("settings")?;
         for (section, name, kind) in VARIABLES {
-            let path = if section.is_empty() {
-                (*name).to_owned()
-            } else {
-                format!("{section}_{name}")
-            };
+            let path =
+                if section.is_empty() { (*name).to_owned() } else { format!("{section}_{name}") };
             let variable_name = format!("KEYMILL_{}", path.to_uppercase());
             let Some(text) = variable(&variable_name) else {
                 continue;
             };
-            let value = kind
-                .parse(&text)
-                .with_context(|| format!("{variable_name} is `{text}`"))?;
+            let value =
+                kind.parse(&text).with_context(|| format!("{variable_name} is `{text}`"))?;
             let table = match *section {
                 "" => &mut table,
-                section => table[section]
-                    .as_table_mut()
-                    .expect("sections are always written"),
+                section => table[section].as_table_mut().expect("sections are always written"),
             };
             table.insert((*name).to_owned(), value);
         }
@@ -186,9 +180,7 @@ fn likely_meant(message: &str) -> Option<&str> {
     let (unknown, rest) = rest.split_once('`')?;
     let known = rest.split('`').skip(1).step_by(2);
     let closeness = |name: &str| strsim::jaro_winkler(unknown, name);
-    known
-        .filter(|name| closeness(name) > 0.7)
-        .max_by(|a, b| closeness(a).total_cmp(&closeness(b)))
+    known.filter(|name| closeness(name) > 0.7).max_by(|a, b| closeness(a).total_cmp(&closeness(b)))
 }
 
 impl Default for Settings {
@@ -211,10 +203,7 @@ impl Default for Settings {
 
 impl Default for LogSettings {
     fn default() -> LogSettings {
-        LogSettings {
-            level: "info".to_owned(),
-            format: LogFormat::Text,
-        }
+        LogSettings { level: "info".to_owned(), format: LogFormat::Text }
     }
 }
 
@@ -237,10 +226,7 @@ impl Default for LimitSettings {
 
 impl Default for BlocklistSettings {
     fn default() -> BlocklistSettings {
-        BlocklistSettings {
-            builtin: true,
-            file: None,
-        }
+        BlocklistSettings { builtin: true, file: None }
     }
 }
 
@@ -267,13 +253,8 @@ mod tests {
     #[test]
     fn an_unknown_setting_is_named_with_the_likely_meant_one() {
         let error = Settings::parse("lisen = \"x\"").unwrap_err().to_string();
-        assert!(
-            error.contains("`lisen`") && error.contains("did you mean `listen`?"),
-            "{error}"
-        );
-        let error = Settings::parse("[spaces.a]\nlenght = 7")
-            .unwrap_err()
-            .to_string();
+        assert!(error.contains("`lisen`") && error.contains("did you mean `listen`?"), "{error}");
+        let error = Settings::parse("[spaces.a]\nlenght = 7").unwrap_err().to_string();
         assert!(error.contains("did you mean `length`?"), "{error}");
     }
 
@@ -288,28 +269,17 @@ mod tests {
             _ => None,
         };
         settings.overlay_environment(variables).unwrap();
-        settings.overlay_flags(&Flags {
-            listen: Some("b:2".to_owned()),
-            ..Flags::default()
-        });
+        settings.overlay_flags(&Flags { listen: Some("b:2".to_owned()), ..Flags::default() });
         assert_eq!(settings.listen, "b:2");
         assert_eq!(settings.store.as_deref(), Some("sqlite:env"));
-        assert_eq!(
-            (settings.limits.count_max, settings.limits.wait_seconds),
-            (7, 3.0)
-        );
+        assert_eq!((settings.limits.count_max, settings.limits.wait_seconds), (7, 3.0));
         assert!(settings.require_existing);
     }
 
     #[test]
     fn a_variable_that_is_no_number_is_named() {
         let variables = |name: &str| (name == "KEYMILL_LIMITS_THREADS").then(|| "many".to_owned());
-        let error = Settings::default()
-            .overlay_environment(variables)
-            .unwrap_err();
-        assert!(
-            format!("{error:#}").contains("KEYMILL_LIMITS_THREADS is `many`"),
-            "{error:#}"
-        );
+        let error = Settings::default().overlay_environment(variables).unwrap_err();
+        assert!(format!("{error:#}").contains("KEYMILL_LIMITS_THREADS is `many`"), "{error:#}");
     }
 }

@@ -57,12 +57,7 @@ impl Http {
     /// A front on a service. `/get-key` takes from `default_space`.
     pub fn new(service: Service, default_space: &str, body_max: usize) -> Http {
         let metrics = Arc::new(Metrics::new(service.clone()));
-        let state = State {
-            service,
-            default_space: default_space.into(),
-            metrics,
-            body_max,
-        };
+        let state = State { service, default_space: default_space.into(), metrics, body_max };
         let router = Router::new()
             .route("/v1/spaces", get(spaces::list))
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
@@ -140,14 +135,8 @@ impl State {
 fn full(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut answer = Response::new(Either::Left(Full::new(body.into())));
     let headers = answer.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        header::HeaderValue::from_static(content_type),
-    );
-    headers.insert(
-        header::CACHE_CONTROL,
-        header::HeaderValue::from_static("no-store"),
-    );
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     answer
 }
 
@@ -163,9 +152,7 @@ fn check_encoding(uri: &hyper::Uri) -> Result<(), Problem> {
             }
             rest = &rest[at + 3..];
         }
-        percent_encoding::percent_decode_str(text)
-            .decode_utf8()
-            .is_err()
+        percent_encoding::percent_decode_str(text).decode_utf8().is_err()
     };
     if broken(uri.path()) || uri.query().is_some_and(broken) {
         return Err(Problem::bad_request(

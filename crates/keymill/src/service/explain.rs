@@ -55,20 +55,14 @@ impl Service {
                 )));
             }
             Ok(Located::Beyond) => {
-                return Ok(invalid(
-                    "its number is beyond the capacity of the keyspace".to_owned(),
-                ));
+                return Ok(invalid("its number is beyond the capacity of the keyspace".to_owned()));
             }
             Err(error) => return Ok(invalid(error.to_string())),
         };
         let canonical = space.codec.key(ordinal);
         let record = self.inner.store.space(name).await?;
         let (state, reason, lease) = if ordinal >= record.mark.next {
-            (
-                State::Unissued,
-                "it was not granted to any instance yet".to_owned(),
-                None,
-            )
+            (State::Unissued, "it was not granted to any instance yet".to_owned(), None)
         } else {
             let lease = self.inner.store.lease_of(name, ordinal).await?;
             let (state, reason) = judge(lease.as_ref());
@@ -95,10 +89,7 @@ fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
         let reason = "it came back undrawn and waits to be granted again";
         return (State::Unissued, reason.to_owned());
     };
-    let holder = format!(
-        "{} (pid {} on {})",
-        lease.holder.id, lease.holder.pid, lease.holder.host
-    );
+    let holder = format!("{} (pid {} on {})", lease.holder.id, lease.holder.pid, lease.holder.host);
     match (lease.purpose, lease.closed_at) {
         (Purpose::Advance, _) => (
             State::Leased,
@@ -106,10 +97,9 @@ fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
                 .to_owned(),
         ),
         (Purpose::Lease, Some(_)) => (State::Issued, format!("{holder} handed it out")),
-        (Purpose::Lease, None) => (
-            State::Leased,
-            format!("it is in a lease of {holder}, which may have handed it out"),
-        ),
+        (Purpose::Lease, None) => {
+            (State::Leased, format!("it is in a lease of {holder}, which may have handed it out"))
+        }
     }
 }
 

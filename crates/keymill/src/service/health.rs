@@ -53,18 +53,12 @@ impl Watch {
 
     /// Returns whether this is news.
     pub(super) fn store_failed(&self, error: &str) -> bool {
-        self.noticed()
-            .store_error
-            .replace(error.to_owned())
-            .is_none()
+        self.noticed().store_error.replace(error.to_owned()).is_none()
     }
 
     /// Returns whether this is news.
     pub(super) fn space_went_back(&self, space: &str, how: &Arc<WentBack>) -> bool {
-        self.noticed()
-            .went_back
-            .insert(space.to_owned(), how.clone())
-            .is_none()
+        self.noticed().went_back.insert(space.to_owned(), how.clone()).is_none()
     }
 
     pub(super) fn space_recovered(&self, space: &str) {
@@ -74,9 +68,7 @@ impl Watch {
     }
 
     fn noticed(&self) -> std::sync::MutexGuard<'_, Noticed> {
-        self.noticed
-            .lock()
-            .expect("nothing panics while it is held")
+        self.noticed.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -86,11 +78,7 @@ impl Service {
         let mut ready = true;
         let mut problems = Vec::new();
         let mut problem = |code, space: Option<&str>, detail: String| {
-            problems.push(Problem {
-                code,
-                space: space.map(str::to_owned),
-                detail,
-            });
+            problems.push(Problem { code, space: space.map(str::to_owned), detail });
         };
         if *self.inner.stop.borrow() {
             ready = false;

@@ -1,12 +1,14 @@
 //! The heartbeat: shows the store that this instance lives, and notices when the store is
 //! away or has gone back in time.
 
+use std::collections::BTreeMap;
+
 use tokio::time::MissedTickBehavior;
 
 use super::Service;
-use crate::floor::Floor;
+use crate::floor::{Floor, Mark};
 use crate::mill::Outlook;
-use crate::refill::{floor_of, raise_to, stopped};
+use crate::refill::{all_floors, raise_to, stopped};
 use crate::store::{Beat, Pulse, SpaceRecord, StoreError};
 
 /// Beats until the instance stops, then says goodbye.
@@ -31,48 +33,39 @@ impl Service {
             .filter_map(|space| Some((space.name.clone(), space.progress().last_lease?)));
         let pulse = Pulse {
             instance: self.inner.instance.clone(),
-            address: self
-                .inner
-                .address
-                .lock()
-                .expect("nothing panics while it is held")
-                .clone(),
+            address: self.inner.address.lock().expect("nothing panics while it is held").clone(),
             stopping,
             last_leases: last_leases.collect(),
+        };
+        // Read before the store is asked: a floor that another raises meanwhile must not make
+        // the answer look old.
+        let floors = match all_floors(&self.inner.floors).await {
+            Ok(floors) => floors,
+            Err(error) => return self.beat_failed(&error),
         };
         match self.inner.store.heartbeat(&pulse).await {
             Ok(beat) => {
                 self.inner.health.store_answered();
-                self.compare(beat).await;
+                self.compare(beat, floors).await;
                 self.inner.heartbeat.send_modify(|beats| *beats += 1);
             }
-            Err(error) => {
-                if self.inner.health.store_failed(&error.to_string()) {
-                    tracing::warn!("the heartbeat failed: {error}");
-                }
-            }
+            Err(error) => self.beat_failed(&error),
+        }
+    }
+
+    fn beat_failed(&self, error: &StoreError) {
+        if self.inner.health.store_failed(&error.to_string()) {
+            tracing::warn!("the heartbeat failed: {error}");
         }
     }
 
     /// Compares what the store says with what was seen of it.
-    async fn compare(&self, beat: Beat) {
-        let Beat {
-            store,
-            spaces,
-            lost,
-        } = beat;
-        for space in self.known_spaces() {
-            if !spaces.iter().any(|record| record.name == space.name) {
-                let mark = space.record().mark;
-                let evidence = format!("the keyspace `{}` is gone from it", space.name);
-                self.went_back(
-                    &space.name,
-                    &StoreError::went_back(&space.name, mark, evidence),
-                );
-            }
-        }
+    async fn compare(&self, beat: Beat, mut floors: BTreeMap<String, Mark>) {
+        let Beat { store, spaces, lost } = beat;
         for record in spaces {
-            match self.compare_space(&store, &record, &lost).await {
+            let mark = floors.remove(&record.name).unwrap_or_default();
+            let floor = Floor { store: self.inner.floors.store().to_owned(), mark };
+            match self.compare_space(&store, &record, &floor, &lost).await {
                 Ok(()) => {
                     self.inner.health.space_recovered(&record.name);
                     self.update_space(record);
@@ -81,16 +74,20 @@ impl Service {
                 Err(error) => tracing::warn!(space = record.name, "{error}"),
             }
         }
+        for (space, mark) in floors {
+            let evidence = format!("the keyspace `{space}` is gone from it");
+            self.went_back(&space, &StoreError::went_back(&space, mark, evidence));
+        }
     }
 
     async fn compare_space(
         &self,
         store: &str,
         record: &SpaceRecord,
+        floor: &Floor,
         lost: &[String],
     ) -> Result<(), StoreError> {
-        let floor: Floor = floor_of(&self.inner.floors, &record.name).await?;
-        record.check_floor(store, &floor)?;
+        record.check_floor(store, floor)?;
         if lost.contains(&record.name) {
             let evidence = format!(
                 "this instance's last lease of `{}` is not on record any more",

@@ -42,9 +42,7 @@ impl Space {
 
     /// Whether a key is one that must not be handed out.
     pub(super) fn blocks(&self, key: &[u8]) -> bool {
-        self.blocklist
-            .load()
-            .blocks(self.codec.shape().after_prefix(key))
+        self.blocklist.load().blocks(self.codec.shape().after_prefix(key))
     }
 }
 
@@ -143,10 +141,6 @@ impl Service {
     }
 
     fn blocklist_of(&self, tuning: &Tuning) -> Arc<Blocklist> {
-        if tuning.blocklist {
-            self.inner.blocklist.clone()
-        } else {
-            Arc::new(Blocklist::none())
-        }
+        if tuning.blocklist { self.inner.blocklist.clone() } else { Arc::new(Blocklist::none()) }
     }
 }

@@ -22,11 +22,7 @@ pub struct WantedSpace {
 
 impl From<&SpaceSpec> for WantedSpace {
     fn from(spec: &SpaceSpec) -> WantedSpace {
-        WantedSpace {
-            definition: spec.definition(),
-            tuning: spec.tuning(),
-            start: 0,
-        }
+        WantedSpace { definition: spec.definition(), tuning: spec.tuning(), start: 0 }
     }
 }
 
@@ -112,10 +108,7 @@ impl Service {
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
         let records = self.inner.store.spaces().await?;
-        records
-            .into_iter()
-            .map(|record| self.report_on(record))
-            .collect()
+        records.into_iter().map(|record| self.report_on(record)).collect()
     }
 
     /// One space in figures.
@@ -149,10 +142,7 @@ impl Service {
     ) -> Result<Ensured, ServiceError> {
         let differences = record.definition.differences(&wanted.definition);
         if !differences.is_empty() {
-            return Err(ServiceError::DifferentDefinition {
-                space: record.name,
-                differences,
-            });
+            return Err(ServiceError::DifferentDefinition { space: record.name, differences });
         }
         if let Some(tuning) = &wanted.tuning
             && *tuning != record.tuning
@@ -163,10 +153,7 @@ impl Service {
         }
         self.open_space(record.clone()).await?;
         self.update_space(record.clone());
-        Ok(Ensured {
-            made: false,
-            record,
-        })
+        Ok(Ensured { made: false, record })
     }
 
     fn report_on(&self, record: SpaceRecord) -> Result<SpaceReport, ServiceError> {
@@ -174,10 +161,7 @@ impl Service {
         let domain = shape.capacity();
         let leased = record.mark.next - record.returned;
         let remaining = record.left();
-        let age = Timestamp::now()
-            .duration_since(record.created_at)
-            .as_secs_f64()
-            .max(1.0);
+        let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(1.0);
         let space = self.known_space(&record.name);
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let (leased_rate, density) = (leased as f64 / age, leased as f64 / domain as f64);

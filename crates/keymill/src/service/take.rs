@@ -29,10 +29,7 @@ impl Service {
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
         let mut taken = 0;
-        space
-            .mill
-            .can_meet(count.into())
-            .map_err(|dry| ServiceError::dry(&space.name, dry))?;
+        space.mill.can_meet(count.into()).map_err(|dry| ServiceError::dry(&space.name, dry))?;
         while taken < count {
             let ordinals = match space.mill.draw(u64::from(count - taken)).await {
                 Ok(ordinals) => ordinals,
@@ -101,11 +98,7 @@ impl Service {
     /// Refuses a count that cannot be asked for.
     pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
         let max = self.inner.limits.count_max;
-        if (1..=max).contains(&count) {
-            Ok(())
-        } else {
-            Err(ServiceError::BadCount { max })
-        }
+        if (1..=max).contains(&count) { Ok(()) } else { Err(ServiceError::BadCount { max }) }
     }
 }
 

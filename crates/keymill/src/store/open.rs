@@ -22,9 +22,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
 async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.is_empty() {
-        return Err(StoreError::Broken(
-            "a SQLite store needs a path: sqlite:PATH".to_owned(),
-        ));
+        return Err(StoreError::Broken("a SQLite store needs a path: sqlite:PATH".to_owned()));
     }
     let path = Path::new(path).to_owned();
     // Opening may wait for another process that makes the schema.

@@ -9,9 +9,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place {
-            folder: tempfile::tempdir().unwrap(),
-        }
+        Place { folder: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self) -> &Path {
@@ -21,9 +19,7 @@ impl Place {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_keymill"));
         command.args(args).current_dir(self.path()).env_clear();
-        command
-            .env("XDG_DATA_HOME", self.path())
-            .env("HOME", self.path());
+        command.env("XDG_DATA_HOME", self.path()).env("HOME", self.path());
         command
     }
 
@@ -64,11 +60,8 @@ fn take_works_with_no_server_and_no_set_up() {
     let key = place.ok(&["take"]);
     assert_eq!(key.trim_end().len(), 7);
     assert!(place.path().join("keymill/keymill.db").exists());
-    let mut keys: Vec<String> = place
-        .ok(&["take", "-n", "5000"])
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let mut keys: Vec<String> =
+        place.ok(&["take", "-n", "5000"]).lines().map(str::to_owned).collect();
     keys.push(key.trim_end().to_owned());
     keys.sort_unstable();
     keys.dedup();
@@ -120,10 +113,7 @@ fn explain_names_the_lease_and_its_holder() {
     let place = Place::new();
     let key = place.ok(&["take"]).trim_end().to_owned();
     let told = place.ok(&["explain", "default", &key]);
-    assert!(
-        told.contains("issued") && told.contains("ordinal    0"),
-        "{told}"
-    );
+    assert!(told.contains("issued") && told.contains("ordinal    0"), "{told}");
     let json = place.ok(&["explain", "default", &key, "--json"]);
     assert!(json.contains("\"state\": \"issued\""), "{json}");
     let output = place.run(&["explain", "default", "-bad-"]);
@@ -134,30 +124,13 @@ fn explain_names_the_lease_and_its_holder() {
 #[test]
 fn spaces_are_made_listed_shown_advanced_and_sealed() {
     let place = Place::new();
-    let orders = [
-        "--alphabet",
-        "base32",
-        "--length",
-        "8",
-        "--prefix",
-        "ord_",
-        "--group",
-        "4",
-        "--check",
-    ];
+    let orders =
+        ["--alphabet", "base32", "--length", "8", "--prefix", "ord_", "--group", "4", "--check"];
     place.ok(&[&["space", "create", "orders"][..], &orders].concat());
     place.ok(&[&["space", "create", "orders"][..], &orders].concat());
-    place.fails(
-        &["space", "create", "orders"],
-        1,
-        "length is `8` in the store, `7` here",
-    );
+    place.fails(&["space", "create", "orders"], 1, "length is `8` in the store, `7` here");
     assert!(place.ok(&["space", "list"]).contains("orders"));
-    assert!(
-        place
-            .ok(&["space", "show", "orders"])
-            .contains("prefix ord_, groups of 4, check")
-    );
+    assert!(place.ok(&["space", "show", "orders"]).contains("prefix ord_, groups of 4, check"));
     place.ok(&["take", "orders"]);
     place.ok(&["space", "advance", "orders", "--to", "1000"]);
     let key = place.ok(&["take", "orders"]);
@@ -176,25 +149,14 @@ fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
     place.ok(&["take"]);
     place.ok(&["secret", "export", "secret.txt", "--forget"]);
     use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(place.path().join("secret.txt"))
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = std::fs::metadata(place.path().join("secret.txt")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     place.fails(&["secret", "export", "again.txt"], 1, "keeps no secret");
     let with =
         |name: &str, value: &str| place.command(&["take"]).env(name, value).output().unwrap();
     assert!(with("KEYMILL_SECRET_FILE", "secret.txt").status.success());
-    failed(
-        &with("KEYMILL_SECRET", &"x".repeat(32)),
-        1,
-        "not the one that the keyspace `default`",
-    );
-    failed(
-        &with("KEYMILL_SECRET", "short"),
-        1,
-        "at least 32 characters",
-    );
+    failed(&with("KEYMILL_SECRET", &"x".repeat(32)), 1, "not the one that the keyspace `default`");
+    failed(&with("KEYMILL_SECRET", "short"), 1, "at least 32 characters");
     // Without any, a new one would be made up, and that is not the right one either.
     place.fails(&["take"], 1, "not the one that the keyspace `default`");
 }
@@ -202,36 +164,16 @@ fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
 #[test]
 fn settings_come_from_flags_variables_and_the_file() {
     let place = Place::new();
-    std::fs::write(
-        place.path().join("keymill.toml"),
-        "default_space = \"links\"\n",
-    )
-    .unwrap();
-    assert!(
-        place
-            .ok(&["config", "show"])
-            .contains("default_space = \"links\"")
-    );
+    std::fs::write(place.path().join("keymill.toml"), "default_space = \"links\"\n").unwrap();
+    assert!(place.ok(&["config", "show"]).contains("default_space = \"links\""));
     let defaults = place.ok(&["config", "show", "--default"]);
     assert!(defaults.contains("# Where to listen."));
     place.ok(&["config", "check"]);
     std::fs::write(place.path().join("bad.toml"), "lisen = \"x\"\n").unwrap();
-    place.fails(
-        &["config", "check", "--config", "bad.toml"],
-        1,
-        "did you mean `listen`?",
-    );
+    place.fails(&["config", "check", "--config", "bad.toml"], 1, "did you mean `listen`?");
     place.fails(&["serve", "--config", "bad.toml"], 1, "bad.toml");
-    std::fs::write(
-        place.path().join("bad.toml"),
-        "[spaces.a]\nalphabet = \"aa\"\n",
-    )
-    .unwrap();
-    place.fails(
-        &["config", "check", "--config", "bad.toml"],
-        1,
-        "[spaces.a]",
-    );
+    std::fs::write(place.path().join("bad.toml"), "[spaces.a]\nalphabet = \"aa\"\n").unwrap();
+    place.fails(&["config", "check", "--config", "bad.toml"], 1, "[spaces.a]");
     place.fails(&["take", "--config", "missing.toml"], 1, "missing.toml");
     place.fails(&["serve", "--listen", "nowhere"], 1, "127.0.0.1:8080");
     place.fails(&["take", "-n", "0"], 2, "0");
@@ -245,11 +187,7 @@ fn a_store_is_checked_setting_by_setting() {
     for setting in ["journal_mode", "synchronous", "filesystem"] {
         assert!(told.contains(setting), "{told}");
     }
-    assert!(
-        place
-            .ok(&["store", "check", "--json"])
-            .contains("\"verdict\": \"safe\"")
-    );
+    assert!(place.ok(&["store", "check", "--json"]).contains("\"verdict\": \"safe\""));
 }
 
 #[test]
@@ -269,11 +207,7 @@ fn databases_that_cannot_be_used_are_named() {
     other.execute_batch("CREATE TABLE theirs (x)").unwrap();
     take("sqlite:other.db", "another program's database");
     std::fs::write(place.path().join("file"), "").unwrap();
-    place.fails(
-        &["take", "--data-dir", "file/below"],
-        1,
-        "cannot make the data directory",
-    );
+    place.fails(&["take", "--data-dir", "file/below"], 1, "cannot make the data directory");
 }
 
 #[test]
@@ -296,20 +230,9 @@ fn a_data_directory_belongs_to_one_store() {
     let place = Place::new();
     place.ok(&["take"]);
     place.fails(&["take", "--store", "sqlite:second.db"], 1, "--data-dir");
-    place.ok(&[
-        "take",
-        "--store",
-        "sqlite:second.db",
-        "--data-dir",
-        "second",
-    ]);
+    place.ok(&["take", "--store", "sqlite:second.db", "--data-dir", "second"]);
     // The database is lost, and a new one would repeat what the old one handed out.
-    for file in [
-        "keymill.db",
-        "keymill.db-wal",
-        "keymill.db-shm",
-        "keymill.db-floors.json",
-    ] {
+    for file in ["keymill.db", "keymill.db-wal", "keymill.db-shm", "keymill.db-floors.json"] {
         let _ = std::fs::remove_file(place.path().join("keymill").join(file));
     }
     place.fails(&["take"], 1, "knows the store");
@@ -320,21 +243,13 @@ fn a_port_in_use_is_named() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    place.fails(
-        &["serve", "--listen", &address],
-        1,
-        &format!("cannot listen on {address}"),
-    );
+    place.fails(&["serve", "--listen", &address], 1, &format!("cannot listen on {address}"));
 }
 
 #[test]
 fn require_existing_creates_nothing() {
     let place = Place::new();
-    place.fails(
-        &["serve", "--listen", "127.0.0.1:0", "--require-existing"],
-        1,
-        "does not exist",
-    );
+    place.fails(&["serve", "--listen", "127.0.0.1:0", "--require-existing"], 1, "does not exist");
 }
 
 #[test]
@@ -349,14 +264,8 @@ fn completions_are_written_for_every_shell() {
 fn help_shows_examples_and_exit_codes() {
     let place = Place::new();
     let help = place.ok(&["--help"]);
-    assert!(
-        help.contains("Examples:") && help.contains("Exit codes:"),
-        "{help}"
-    );
+    assert!(help.contains("Examples:") && help.contains("Exit codes:"), "{help}");
     for command in ["take", "serve", "explain", "completions"] {
-        assert!(
-            place.ok(&[command, "--help"]).contains("Example"),
-            "{command}"
-        );
+        assert!(place.ok(&[command, "--help"]).contains("Example"), "{command}");
     }
 }

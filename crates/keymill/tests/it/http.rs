@@ -40,43 +40,23 @@ impl Instance {
             data_dir: folder.path().to_owned(),
             secret: None,
             blocklist: Blocklist::builtin(),
-            limits: Limits {
-                wait_max: Duration::from_millis(300),
-                ..Limits::default()
-            },
+            limits: Limits { wait_max: Duration::from_millis(300), ..Limits::default() },
             require_existing: false,
             unsafe_store: None,
         };
         let service = Service::start(setup).await.unwrap();
-        service
-            .ensure_space("default", &WantedSpace::default())
-            .await
-            .unwrap();
+        service.ensure_space("default", &WantedSpace::default()).await.unwrap();
         let http = Http::new(service.clone(), "default", 4_096);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(async move {
             let stopped = async { stopped.await.unwrap_or(()) };
-            server::run(
-                listener,
-                http,
-                ServerLimits {
-                    threads: 1,
-                    ..limits
-                },
-                stopped,
-            )
-            .await
-            .unwrap();
+            server::run(listener, http, ServerLimits { threads: 1, ..limits }, stopped)
+                .await
+                .unwrap();
         });
-        Instance {
-            address,
-            service,
-            stop: Some(stop),
-            ended,
-            _folder: folder,
-        }
+        Instance { address, service, stop: Some(stop), ended, _folder: folder }
     }
 
     async fn ask(&self, request: &str) -> Answer {
@@ -85,15 +65,8 @@ impl Instance {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let status = head
-            .split(' ')
-            .nth(1)
-            .map_or(0, |status| status.parse().unwrap());
-        Answer {
-            status,
-            head: head.to_lowercase(),
-            body: body.to_owned(),
-        }
+        let status = head.split(' ').nth(1).map_or(0, |status| status.parse().unwrap());
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
     async fn call(&self, method: &str, path: &str) -> Answer {
@@ -110,13 +83,7 @@ impl Instance {
 
     async fn put(&self, space: &str, body: &Value) -> Answer {
         let json = "content-type: application/json\r\n";
-        self.send(
-            "PUT",
-            &format!("/v1/spaces/{space}"),
-            json,
-            &body.to_string(),
-        )
-        .await
+        self.send("PUT", &format!("/v1/spaces/{space}"), json, &body.to_string()).await
     }
 }
 
@@ -129,11 +96,7 @@ impl Answer {
     #[track_caller]
     fn is_problem(&self, status: u16, code: &str, says: &str) {
         assert_eq!(self.status, status, "{}", self.body);
-        assert!(
-            self.head.contains("content-type: application/problem+json"),
-            "{}",
-            self.head
-        );
+        assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
         let problem = self.json();
         assert_eq!(problem["code"], code);
         assert_eq!(problem["status"], status);
@@ -161,24 +124,17 @@ async fn get_key_answers_one_key_as_plain_text() {
 #[tokio::test]
 async fn keys_come_as_json_or_one_per_line() {
     let instance = Instance::start().await;
-    let answer = instance
-        .call("POST", "/v1/spaces/default/keys?count=3")
-        .await;
+    let answer = instance.call("POST", "/v1/spaces/default/keys?count=3").await;
     assert_eq!(answer.status, 200);
     let body = answer.json();
     assert_eq!(body["space"], "default");
     let keys = body["keys"].as_array().unwrap();
     assert_eq!(keys.len(), 3);
     assert!(keys.iter().all(|key| is_key(key.as_str().unwrap())));
-    let one = instance
-        .call("POST", "/v1/spaces/default/keys")
-        .await
-        .json();
+    let one = instance.call("POST", "/v1/spaces/default/keys").await.json();
     assert_eq!(one["keys"].as_array().unwrap().len(), 1);
     let plain = "accept: text/plain\r\n";
-    let answer = instance
-        .send("POST", "/v1/spaces/default/keys?count=5000", plain, "")
-        .await;
+    let answer = instance.send("POST", "/v1/spaces/default/keys?count=5000", plain, "").await;
     let mut lines: Vec<&str> = answer.body.lines().collect();
     assert!(answer.body.ends_with('\n') && lines.iter().all(|line| is_key(line)));
     lines.sort_unstable();
@@ -189,61 +145,27 @@ async fn keys_come_as_json_or_one_per_line() {
 #[tokio::test]
 async fn bad_takes_are_told_what_is_wrong() {
     let instance = Instance::start().await;
-    for count in [
-        "0",
-        "-1",
-        "100001",
-        "abc",
-        "",
-        "1.5",
-        "99999999999999999999",
-    ] {
+    for count in ["0", "-1", "100001", "abc", "", "1.5", "99999999999999999999"] {
         let path = format!("/v1/spaces/default/keys?count={count}");
         let answer = instance.call("POST", &path).await;
         answer.is_problem(400, "bad_count", "from 1 to 100000");
     }
     let post = async |path: &str| instance.call("POST", path).await;
-    post("/v1/spaces/default/keys?cuont=3")
-        .await
-        .is_problem(400, "unknown_parameter", "`count`");
-    post("/v1/spaces/nope/keys")
-        .await
-        .is_problem(404, "unknown_space", "`nope`");
-    post("/v1/spaces/%zz/keys")
-        .await
-        .is_problem(400, "bad_encoding", "percent-encoding");
-    post("/v1/spaces/%ff/keys")
-        .await
-        .is_problem(400, "bad_encoding", "percent-encoding");
+    post("/v1/spaces/default/keys?cuont=3").await.is_problem(400, "unknown_parameter", "`count`");
+    post("/v1/spaces/nope/keys").await.is_problem(404, "unknown_space", "`nope`");
+    post("/v1/spaces/%zz/keys").await.is_problem(400, "bad_encoding", "percent-encoding");
+    post("/v1/spaces/%ff/keys").await.is_problem(400, "bad_encoding", "percent-encoding");
     let get = async |path: &str| instance.call("GET", path).await;
-    get("/get-key?space=nope")
-        .await
-        .is_problem(404, "unknown_space", "`nope`");
-    get("/get-key?space=%2")
-        .await
-        .is_problem(400, "bad_encoding", "percent-encoding");
-    get("/v1/nothing")
-        .await
-        .is_problem(404, "not_found", "/v1/nothing");
-    get("/v1/spaces/default/keys")
-        .await
-        .is_problem(405, "method_not_allowed", "GET");
-    post("/get-key")
-        .await
-        .is_problem(405, "method_not_allowed", "POST");
+    get("/get-key?space=nope").await.is_problem(404, "unknown_space", "`nope`");
+    get("/get-key?space=%2").await.is_problem(400, "bad_encoding", "percent-encoding");
+    get("/v1/nothing").await.is_problem(404, "not_found", "/v1/nothing");
+    get("/v1/spaces/default/keys").await.is_problem(405, "method_not_allowed", "GET");
+    post("/get-key").await.is_problem(405, "method_not_allowed", "POST");
     let body = "x".repeat(5_000);
-    let answer = instance
-        .send("POST", "/v1/spaces/default/keys", "", &body)
-        .await;
+    let answer = instance.send("POST", "/v1/spaces/default/keys", "", &body).await;
     answer.is_problem(413, "body_too_large", "4096");
-    let answer = instance
-        .send(
-            "PUT",
-            "/v1/spaces/big",
-            "content-type: application/json\r\n",
-            &body,
-        )
-        .await;
+    let answer =
+        instance.send("PUT", "/v1/spaces/big", "content-type: application/json\r\n", &body).await;
     answer.is_problem(413, "body_too_large", "4096");
 }
 
@@ -257,27 +179,15 @@ async fn a_space_is_made_once_and_the_same_again_is_welcome() {
     assert_eq!(made.json()["capacity"], 1_099_511_627_776_u64);
     assert_eq!(instance.put("orders", &orders).await.status, 200);
     let key = instance.call("GET", "/get-key?space=orders").await.body;
-    assert!(
-        key.starts_with("ord_") && key.len() == "ord_ABCD-EFGH-X".len(),
-        "{key}"
-    );
-    let different = instance
-        .put("orders", &json!({"alphabet": "base36", "length": 8}))
-        .await;
-    different.is_problem(
-        409,
-        "different_definition",
-        "alphabet is `base32` in the store",
-    );
+    assert!(key.starts_with("ord_") && key.len() == "ord_ABCD-EFGH-X".len(), "{key}");
+    let different = instance.put("orders", &json!({"alphabet": "base36", "length": 8})).await;
+    different.is_problem(409, "different_definition", "alphabet is `base32` in the store");
     let differences = different.json()["differences"].as_array().unwrap().len();
     assert_eq!(differences, 4, "alphabet, prefix, group and check");
     let mut shorter = orders.clone();
     shorter["horizon_seconds"] = json!(60);
     let tuned = instance.put("orders", &shorter).await;
-    assert_eq!(
-        (tuned.status, &tuned.json()["horizon_seconds"]),
-        (200, &json!(60))
-    );
+    assert_eq!((tuned.status, &tuned.json()["horizon_seconds"]), (200, &json!(60)));
 }
 
 #[tokio::test]
@@ -291,46 +201,20 @@ async fn definitions_that_cannot_be_are_refused_with_the_reason() {
     refused(json!({"alphabet": "x"}), "bad_definition", "2").await;
     refused(json!({"alphabet": "base63"}), "bad_definition", "base62").await;
     refused(json!({"length": 21}), "bad_definition", "20").await;
-    refused(
-        json!({"alphabet": "base36", "length": 3}),
-        "bad_definition",
-        "4",
-    )
-    .await;
+    refused(json!({"alphabet": "base36", "length": 3}), "bad_definition", "4").await;
     refused(json!({"step": 0}), "bad_definition", "step").await;
-    refused(
-        json!({"kind": "sequential", "step": 2, "offset": 2}),
-        "bad_definition",
-        "offset",
-    )
-    .await;
+    refused(json!({"kind": "sequential", "step": 2, "offset": 2}), "bad_definition", "offset")
+        .await;
     refused(json!({"step": 2}), "bad_definition", "KEYMILL_SECRET").await;
-    refused(
-        json!({"alphabet": "01", "length": 20, "check": true}),
-        "bad_definition",
-        "check",
-    )
-    .await;
-    refused(
-        json!({"lease_size_min": 0}),
-        "bad_definition",
-        "lease_size_min",
-    )
-    .await;
+    refused(json!({"alphabet": "01", "length": 20, "check": true}), "bad_definition", "check")
+        .await;
+    refused(json!({"lease_size_min": 0}), "bad_definition", "lease_size_min").await;
     let json = "content-type: application/json\r\n";
     let send = async |body: &str| instance.send("PUT", "/v1/spaces/bad", json, body).await;
-    send("{\"lenght\": 7}")
-        .await
-        .is_problem(422, "bad_body", "lenght");
+    send("{\"lenght\": 7}").await.is_problem(422, "bad_body", "lenght");
     send("{").await.is_problem(400, "bad_body", "JSON");
-    instance
-        .put("Bad%20Name", &json!({}))
-        .await
-        .is_problem(400, "bad_definition", "Bad Name");
-    instance
-        .call("GET", "/v1/spaces/bad")
-        .await
-        .is_problem(404, "unknown_space", "bad");
+    instance.put("Bad%20Name", &json!({})).await.is_problem(400, "bad_definition", "Bad Name");
+    instance.call("GET", "/v1/spaces/bad").await.is_problem(404, "unknown_space", "bad");
 }
 
 #[tokio::test]
@@ -338,21 +222,12 @@ async fn a_key_explains_itself() {
     let instance = Instance::start().await;
     let key = instance.call("GET", "/get-key").await.body;
     let explain = async |key: &str| {
-        instance
-            .call("GET", &format!("/v1/spaces/default/keys/{key}"))
-            .await
-            .json()
+        instance.call("GET", &format!("/v1/spaces/default/keys/{key}")).await.json()
     };
     let known = explain(&key).await;
-    assert_eq!(
-        (&known["state"], &known["ordinal"]),
-        (&json!("leased"), &json!(0))
-    );
+    assert_eq!((&known["state"], &known["ordinal"]), (&json!("leased"), &json!(0)));
     assert_eq!(known["lease"]["holder"]["pid"], std::process::id());
-    assert_eq!(
-        (&known["lease"]["start"], &known["lease"]["end"]),
-        (&json!(0), &json!(1000))
-    );
+    assert_eq!((&known["lease"]["start"], &known["lease"]["end"]), (&json!(0), &json!(1000)));
     let space = instance.service.space("default").await.unwrap();
     let future = space.codec.key(1_000_000);
     assert_eq!(explain(future.as_str()).await["state"], "unissued");
@@ -381,24 +256,11 @@ async fn spaces_are_shown_in_figures() {
         length: 0,
         ..Definition::default()
     };
-    let wanted = WantedSpace {
-        definition: plain,
-        ..WantedSpace::default()
-    };
-    instance
-        .service
-        .ensure_space("tickets", &wanted)
-        .await
-        .unwrap();
+    let wanted = WantedSpace { definition: plain, ..WantedSpace::default() };
+    instance.service.ensure_space("tickets", &wanted).await.unwrap();
     let listed = instance.call("GET", "/v1/spaces").await.json();
-    assert_eq!(
-        listed["spaces"][1]["capacity"], "9223372036854775807",
-        "too large for a number"
-    );
-    let tickets = instance
-        .call("POST", "/v1/spaces/tickets/keys?count=3")
-        .await
-        .json();
+    assert_eq!(listed["spaces"][1]["capacity"], "9223372036854775807", "too large for a number");
+    let tickets = instance.call("POST", "/v1/spaces/tickets/keys?count=3").await.json();
     assert_eq!(tickets["keys"], json!(["0", "1", "2"]));
 }
 
@@ -406,32 +268,19 @@ async fn spaces_are_shown_in_figures() {
 async fn the_audit_record_is_paged() {
     let instance = Instance::start().await;
     for _ in 0..3 {
-        instance
-            .call("POST", "/v1/spaces/default/keys?count=5000")
-            .await;
+        instance.call("POST", "/v1/spaces/default/keys?count=5000").await;
     }
     instance.service.announce("127.0.0.1:1".to_owned());
     let first = instance.call("GET", "/v1/leases?limit=1").await.json();
     assert_eq!(first["leases"].as_array().unwrap().len(), 1);
     let next = first["next"].as_str().unwrap();
-    let second = instance
-        .call("GET", &format!("/v1/leases?limit=1&after={next}"))
-        .await
-        .json();
+    let second = instance.call("GET", &format!("/v1/leases?limit=1&after={next}")).await.json();
     assert_ne!(first["leases"][0]["lease"], second["leases"][0]["lease"]);
     let get = async |path: &str| instance.call("GET", path).await;
-    get("/v1/leases?limit=0")
-        .await
-        .is_problem(400, "bad_parameter", "1 to 1000");
-    get("/v1/leases?limit=x")
-        .await
-        .is_problem(400, "bad_parameter", "limit");
-    get("/v1/leases?after=nonsense")
-        .await
-        .is_problem(400, "bad_parameter", "after");
-    get("/v1/leases?spcae=x")
-        .await
-        .is_problem(400, "bad_parameter", "spcae");
+    get("/v1/leases?limit=0").await.is_problem(400, "bad_parameter", "1 to 1000");
+    get("/v1/leases?limit=x").await.is_problem(400, "bad_parameter", "limit");
+    get("/v1/leases?after=nonsense").await.is_problem(400, "bad_parameter", "after");
+    get("/v1/leases?spcae=x").await.is_problem(400, "bad_parameter", "spcae");
     let instances = get("/v1/instances").await.json();
     assert_eq!(instances["instances"][0]["pid"], std::process::id());
 }
@@ -442,10 +291,7 @@ async fn whoever_watches_is_told() {
     instance.call("GET", "/get-key").await;
     assert_eq!(instance.call("GET", "/healthz").await.body, "ok\n");
     let ready = instance.call("GET", "/readyz").await;
-    assert_eq!(
-        (ready.status, ready.json()),
-        (200, json!({"ready": true, "problems": []}))
-    );
+    assert_eq!((ready.status, ready.json()), (200, json!({"ready": true, "problems": []})));
     let metrics = instance.call("GET", "/metrics").await.body;
     for line in [
         "keymill_requests_total{route=\"get_key\",status=\"2xx\"} 1",
@@ -465,9 +311,7 @@ async fn the_description_names_every_route_and_every_route_exists() {
     let paths: Vec<&String> = api["paths"].as_object().unwrap().keys().collect();
     assert_eq!(paths.len(), 10, "{paths:?}");
     for path in paths {
-        let path = path
-            .replace("{space}", "default")
-            .replace("{key}", "0000000");
+        let path = path.replace("{space}", "default").replace("{key}", "0000000");
         let answer = instance.call("OPTIONS", &path).await;
         assert_eq!(answer.status, 405, "{path} is there, but not for OPTIONS");
     }
@@ -480,10 +324,7 @@ async fn the_description_names_every_route_and_every_route_exists() {
 async fn http2_is_spoken_on_the_same_port() {
     let instance = Instance::start().await;
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    stream
-        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
-        .await
-        .unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut frame = [0; 9];
     stream.read_exact(&mut frame).await.unwrap();
     assert_eq!(frame[3], 4, "the server answers with its settings");
@@ -497,12 +338,9 @@ async fn slow_and_idle_connections_are_ended() {
         ..ServerLimits::default()
     };
     let instance = Instance::start_with(limits).await;
-    for start in [
-        "",
-        "G",
-        "GET /get-key HTTP/1.1\r\nho",
-        "GET /get-key HTTP/1.1\r\nhost: k\r\n\r\n",
-    ] {
+    for start in
+        ["", "G", "GET /get-key HTTP/1.1\r\nho", "GET /get-key HTTP/1.1\r\nhost: k\r\n\r\n"]
+    {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
         stream.write_all(start.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -513,28 +351,19 @@ async fn slow_and_idle_connections_are_ended() {
 
 #[tokio::test]
 async fn connections_beyond_the_cap_wait_for_a_place() {
-    let limits = ServerLimits {
-        connections_max: 2,
-        ..ServerLimits::default()
-    };
+    let limits = ServerLimits { connections_max: 2, ..ServerLimits::default() };
     let instance = Instance::start_with(limits).await;
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
-        stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n")
-            .await
-            .unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n").await.unwrap();
         stream.read_exact(&mut [0; 15]).await.unwrap();
         held.push(stream);
     }
     let third = instance.call("GET", "/healthz");
     let mut third = std::pin::pin!(third);
     let waited = tokio::time::timeout(Duration::from_millis(200), third.as_mut()).await;
-    assert!(
-        waited.is_err(),
-        "answered although two connections are open"
-    );
+    assert!(waited.is_err(), "answered although two connections are open");
     held.pop();
     assert_eq!(third.await.status, 200);
 }

@@ -98,10 +98,7 @@ impl Case {
             instance: self.instance.clone(),
             size,
             share: 1,
-            floor: Floor {
-                store: String::new(),
-                mark: Mark::default(),
-            },
+            floor: Floor { store: String::new(), mark: Mark::default() },
             last_lease: None,
             spent: Vec::new(),
         }
@@ -119,10 +116,7 @@ impl Case {
     }
 
     async fn floor(&self, revision: u64, next: u64) -> Floor {
-        Floor {
-            store: self.store.identity().await.unwrap(),
-            mark: Mark { revision, next },
-        }
+        Floor { store: self.store.identity().await.unwrap(), mark: Mark { revision, next } }
     }
 
     async fn give_back(&self, grant: &Grant, undrawn: u64) -> Result<Mark, StoreError> {
@@ -161,10 +155,7 @@ async fn a_space_is_made_once_and_found_after(case: &Case) {
     let Created::Made(made) = case.create(&case.space, 500, 3).await else {
         panic!("the first to make a space makes it");
     };
-    assert_eq!(
-        (made.capacity, made.mark.next, made.sealed),
-        (500, 3, false)
-    );
+    assert_eq!((made.capacity, made.mark.next, made.sealed), (500, 3, false));
     assert_eq!(made.definition, Definition::default());
     assert_eq!(made.fingerprint.as_deref(), Some("f00d"));
     let Created::Exists(found) = case.create(&case.space, 900, 7).await else {
@@ -177,21 +168,14 @@ async fn a_space_is_made_once_and_found_after(case: &Case) {
 
 async fn names_are_compared_as_bytes(case: &Case) {
     for name in ["links", "Links", "lınks"] {
-        assert!(
-            matches!(case.create(name, 10, 0).await, Created::Made(_)),
-            "{name}"
-        );
+        assert!(matches!(case.create(name, 10, 0).await, Created::Made(_)), "{name}");
     }
 }
 
 async fn tuning_is_a_change_like_any_other(case: &Case) {
     case.with_capacity(100).await;
     let before = case.mark().await;
-    let tuning = Tuning {
-        lease_size_min: 7,
-        blocklist: false,
-        ..Tuning::default()
-    };
+    let tuning = Tuning { lease_size_min: 7, blocklist: false, ..Tuning::default() };
     let floor = case.floor(before.revision, 0).await;
     let tuned = case.store.tune(&case.space, &tuning, &floor).await.unwrap();
     assert_eq!(tuned.tuning, tuning);
@@ -206,22 +190,13 @@ async fn leases_are_disjoint_and_follow_each_other(case: &Case) {
     assert_eq!((first.ordinals, first.left), (0..10, 990));
     assert_eq!((second.ordinals.clone(), second.left), (10..30, 970));
     assert_eq!((first.lease, second.lease), (start + 1, start + 2));
-    assert_eq!(
-        second.mark,
-        Mark {
-            revision: start + 2,
-            next: 30
-        }
-    );
+    assert_eq!(second.mark, Mark { revision: start + 2, next: 30 });
     assert_eq!(case.mark().await, second.mark);
 }
 
 async fn a_lease_never_takes_more_than_its_share_but_always_one(case: &Case) {
     case.with_capacity(130).await;
-    let share = |share| LeaseAsk {
-        share,
-        ..case.ask(1_000)
-    };
+    let share = |share| LeaseAsk { share, ..case.ask(1_000) };
     assert_eq!(case.lease_as(share(64)).await.unwrap().ordinals, 0..2);
     assert_eq!(case.lease_as(share(1_000)).await.unwrap().ordinals, 2..3);
     assert_eq!(case.lease_as(share(2)).await.unwrap().ordinals, 3..66);
@@ -234,53 +209,30 @@ async fn a_space_ends_with_its_last_ordinal(case: &Case) {
     assert_eq!((last.ordinals, last.left), (4..5, 0));
     for _ in 0..2 {
         let answer = case.lease_as(case.ask(1)).await;
-        assert!(
-            matches!(answer, Err(StoreError::Exhausted { .. })),
-            "{answer:?}"
-        );
+        assert!(matches!(answer, Err(StoreError::Exhausted { .. })), "{answer:?}");
     }
 }
 
 async fn exhausted_says_how_many_are_held_elsewhere(case: &Case) {
     case.with_capacity(10).await;
-    let other = LeaseAsk {
-        instance: Instance::this_process(),
-        ..case.ask(6)
-    };
+    let other = LeaseAsk { instance: Instance::this_process(), ..case.ask(6) };
     case.lease_as(other).await.unwrap();
     case.lease(10).await;
     assert!(matches!(
         case.lease_as(case.ask(1)).await,
-        Err(StoreError::Exhausted {
-            held_elsewhere: 6,
-            ..
-        })
+        Err(StoreError::Exhausted { held_elsewhere: 6, .. })
     ));
 }
 
 async fn a_spent_lease_is_closed_at_its_end(case: &Case) {
     case.with_capacity(10).await;
     let first = case.lease(6).await;
-    let second = case
-        .lease_as(LeaseAsk {
-            spent: vec![first.lease],
-            ..case.ask(6)
-        })
-        .await
-        .unwrap();
+    let second = case.lease_as(LeaseAsk { spent: vec![first.lease], ..case.ask(6) }).await.unwrap();
     let closed = case.store.lease_of(&case.space, 3).await.unwrap().unwrap();
-    assert_eq!(
-        (closed.lease, closed.closed_at_ordinal),
-        (first.lease, Some(6))
-    );
+    assert_eq!((closed.lease, closed.closed_at_ordinal), (first.lease, Some(6)));
     assert!(closed.closed_at.is_some());
     // Also when there is nothing more to grant.
-    let end = case
-        .lease_as(LeaseAsk {
-            spent: vec![second.lease],
-            ..case.ask(1)
-        })
-        .await;
+    let end = case.lease_as(LeaseAsk { spent: vec![second.lease], ..case.ask(1) }).await;
     assert!(matches!(end, Err(StoreError::Exhausted { .. })));
     let closed = case.store.lease_of(&case.space, 8).await.unwrap().unwrap();
     assert_eq!(closed.closed_at_ordinal, Some(10));
@@ -290,18 +242,9 @@ async fn what_came_back_is_granted_first(case: &Case) {
     case.with_capacity(1_000).await;
     let (first, second) = (case.lease(10).await, case.lease(10).await);
     let mark = case.give_back(&first, 4).await.unwrap();
-    assert_eq!(
-        mark,
-        Mark {
-            revision: second.mark.revision + 1,
-            next: 20
-        }
-    );
+    assert_eq!(mark, Mark { revision: second.mark.revision + 1, next: 20 });
     let record = case.store.space(&case.space).await.unwrap();
-    assert_eq!(
-        (record.mark, record.returned, record.left()),
-        (mark, 4, 984)
-    );
+    assert_eq!((record.mark, record.returned, record.left()), (mark, 4, 984));
     assert_eq!(case.lease(3).await.ordinals, 6..9);
     assert_eq!(case.lease(3).await.ordinals, 9..10);
     assert_eq!(case.lease(3).await.ordinals, 20..23);
@@ -322,20 +265,14 @@ async fn only_the_holder_gives_back_and_only_once(case: &Case) {
     let after = case.give_back(&grant, 5).await.unwrap();
     assert_eq!(case.give_back(&grant, 7).await.unwrap(), after);
     assert_eq!(case.store.space(&case.space).await.unwrap().returned, 5);
-    let unknown = Grant {
-        lease: 999,
-        ..grant
-    };
+    let unknown = Grant { lease: 999, ..grant };
     assert_eq!(case.give_back(&unknown, 1).await.unwrap(), after);
 }
 
 async fn a_rest_that_does_not_end_where_the_lease_does_is_not_taken(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
-    let wrong = Grant {
-        ordinals: 0..12,
-        ..grant
-    };
+    let wrong = Grant { ordinals: 0..12, ..grant };
     case.give_back(&wrong, 4).await.unwrap();
     assert_eq!(case.store.space(&case.space).await.unwrap().returned, 0);
 }
@@ -345,21 +282,11 @@ async fn a_change_below_the_floor_is_refused(case: &Case) {
     let grant = case.lease(10).await;
     let Mark { revision, next } = grant.mark;
     let floor = case.floor(revision, next).await;
-    assert!(
-        case.lease_as(LeaseAsk {
-            floor,
-            ..case.ask(1)
-        })
-        .await
-        .is_ok()
-    );
+    assert!(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await.is_ok());
     for (revision, next) in [(revision + 5, next), (revision, next + 5)] {
         let floor = case.floor(revision, next).await;
         let before = case.mark().await;
-        let ask = LeaseAsk {
-            floor: floor.clone(),
-            ..case.ask(1)
-        };
+        let ask = LeaseAsk { floor: floor.clone(), ..case.ask(1) };
         let back = GiveBack {
             space: case.space.clone(),
             instance: case.instance.id.clone(),
@@ -369,62 +296,31 @@ async fn a_change_below_the_floor_is_refused(case: &Case) {
         };
         assert!(is_went_back(case.lease_as(ask).await));
         assert!(is_went_back(case.store.give_back(&back).await));
-        assert!(is_went_back(
-            case.store
-                .tune(&case.space, &Tuning::default(), &floor)
-                .await
-        ));
+        assert!(is_went_back(case.store.tune(&case.space, &Tuning::default(), &floor).await));
         assert!(is_went_back(case.store.seal(&case.space, &floor).await));
-        assert_eq!(
-            case.mark().await,
-            before,
-            "a refused request changes nothing"
-        );
+        assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
 }
 
 async fn another_store_is_refused(case: &Case) {
     case.with_capacity(100).await;
-    let floor = Floor {
-        store: "another".to_owned(),
-        mark: Mark::default(),
-    };
-    assert!(is_went_back(
-        case.lease_as(LeaseAsk {
-            floor,
-            ..case.ask(1)
-        })
-        .await
-    ));
+    let floor = Floor { store: "another".to_owned(), mark: Mark::default() };
+    assert!(is_went_back(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
 }
 
 async fn a_space_that_is_gone_is_a_store_that_went_back(case: &Case) {
     let floor = case.floor(3, 10).await;
-    assert!(is_went_back(
-        case.lease_as(LeaseAsk {
-            floor,
-            ..case.ask(1)
-        })
-        .await
-    ));
+    assert!(is_went_back(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
     let answer = case.lease_as(case.ask(1)).await;
-    assert!(
-        matches!(answer, Err(StoreError::UnknownSpace(_))),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(StoreError::UnknownSpace(_))), "{answer:?}");
 }
 
 async fn a_last_lease_that_is_gone_is_a_store_that_went_back(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
-    let last = |last_lease| LeaseAsk {
-        last_lease,
-        ..case.ask(1)
-    };
+    let last = |last_lease| LeaseAsk { last_lease, ..case.ask(1) };
     assert!(case.lease_as(last(Some(grant.lease))).await.is_ok());
-    assert!(is_went_back(
-        case.lease_as(last(Some(grant.lease + 50))).await
-    ));
+    assert!(is_went_back(case.lease_as(last(Some(grant.lease + 50))).await));
     let pulse = |lease| Pulse {
         instance: case.instance.clone(),
         address: None,
@@ -435,11 +331,7 @@ async fn a_last_lease_that_is_gone_is_a_store_that_went_back(case: &Case) {
     assert!(beat.lost.is_empty());
     assert_eq!(beat.store, case.store.identity().await.unwrap());
     assert!(beat.spaces.iter().any(|space| space.name == case.space));
-    let beat = case
-        .store
-        .heartbeat(&pulse(grant.lease + 50))
-        .await
-        .unwrap();
+    let beat = case.store.heartbeat(&pulse(grant.lease + 50)).await.unwrap();
     assert_eq!(beat.lost, [case.space.as_str()]);
 }
 
@@ -448,19 +340,11 @@ async fn an_advance_goes_beyond_everything_seen(case: &Case) {
     let grant = case.lease(10).await;
     case.give_back(&grant, 5).await.unwrap();
     let lost = grant.lease + 50;
-    let record = case
-        .store
-        .advance(&case.space, 300, &case.instance)
-        .await
-        .unwrap();
+    let record = case.store.advance(&case.space, 300, &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.returned), (300, 0));
     // Beyond any revision that an instance may have seen, and any lease that is gone.
     let floor = case.floor(lost + 1_000, 300).await;
-    let ask = LeaseAsk {
-        floor,
-        last_lease: Some(lost),
-        ..case.ask(10)
-    };
+    let ask = LeaseAsk { floor, last_lease: Some(lost), ..case.ask(10) };
     let grant = case.lease_as(ask).await.unwrap();
     assert_eq!(grant.ordinals, 300..310);
     let pulse = Pulse {
@@ -470,32 +354,16 @@ async fn an_advance_goes_beyond_everything_seen(case: &Case) {
         last_leases: vec![(case.space.clone(), lost)],
     };
     assert!(case.store.heartbeat(&pulse).await.unwrap().lost.is_empty());
-    let between = case
-        .store
-        .lease_of(&case.space, 200)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (between.purpose, between.ordinals),
-        (Purpose::Advance, 10..300)
-    );
+    let between = case.store.lease_of(&case.space, 200).await.unwrap().unwrap();
+    assert_eq!((between.purpose, between.ordinals), (Purpose::Advance, 10..300));
 }
 
 async fn an_advance_never_goes_back_or_past_the_end(case: &Case) {
     case.with_capacity(100).await;
     case.lease(50).await;
-    let record = case
-        .store
-        .advance(&case.space, 20, &case.instance)
-        .await
-        .unwrap();
+    let record = case.store.advance(&case.space, 20, &case.instance).await.unwrap();
     assert_eq!(record.mark.next, 50);
-    let record = case
-        .store
-        .advance(&case.space, 500, &case.instance)
-        .await
-        .unwrap();
+    let record = case.store.advance(&case.space, 500, &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.left()), (100, 0));
 }
 
@@ -506,10 +374,7 @@ async fn a_sealed_space_grants_nothing(case: &Case) {
     let sealed = case.store.seal(&case.space, &floor).await.unwrap();
     assert!(sealed.sealed);
     assert_eq!(case.store.seal(&case.space, &floor).await.unwrap(), sealed);
-    assert!(matches!(
-        case.lease_as(case.ask(1)).await,
-        Err(StoreError::Sealed(_))
-    ));
+    assert!(matches!(case.lease_as(case.ask(1)).await, Err(StoreError::Sealed(_))));
     // What an instance still held can come back all the same.
     case.give_back(&grant, 5).await.unwrap();
     assert_eq!(case.store.space(&case.space).await.unwrap().returned, 5);
@@ -519,14 +384,8 @@ async fn the_lease_of_an_ordinal_is_the_one_that_drew_it(case: &Case) {
     case.with_capacity(1_000).await;
     let first = case.lease(10).await;
     let open = case.store.lease_of(&case.space, 9).await.unwrap().unwrap();
-    assert_eq!(
-        (open.lease, open.ordinals, open.closed_at),
-        (first.lease, 0..10, None)
-    );
-    assert_eq!(
-        (open.holder.id, open.holder.pid),
-        (case.instance.id.clone(), std::process::id())
-    );
+    assert_eq!((open.lease, open.ordinals, open.closed_at), (first.lease, 0..10, None));
+    assert_eq!((open.holder.id, open.holder.pid), (case.instance.id.clone(), std::process::id()));
     case.give_back(&first, 8).await.unwrap();
     let of = async |ordinal| {
         let found = case.store.lease_of(&case.space, ordinal).await.unwrap();
@@ -551,11 +410,7 @@ async fn leases_are_listed_page_by_page(case: &Case) {
         granted.push(case.lease(1).await.lease);
     }
     let mut listed = Vec::new();
-    let mut page = LeasePage {
-        space: Some(case.space.clone()),
-        after: None,
-        limit: 2,
-    };
+    let mut page = LeasePage { space: Some(case.space.clone()), after: None, limit: 2 };
     loop {
         let leases = case.store.leases(&page).await.unwrap();
         let Some(last) = leases.last() else { break };
@@ -564,10 +419,7 @@ async fn leases_are_listed_page_by_page(case: &Case) {
         listed.extend(leases.into_iter().map(|lease| lease.lease));
     }
     assert_eq!(listed, granted);
-    let all = LeasePage {
-        limit: 1_000,
-        ..LeasePage::default()
-    };
+    let all = LeasePage { limit: 1_000, ..LeasePage::default() };
     let all = case.store.leases(&all).await.unwrap();
     assert!(all.iter().filter(|lease| lease.space == case.space).count() == 5);
 }
@@ -580,18 +432,12 @@ async fn instances_are_listed_with_their_last_word(case: &Case) {
         last_leases: Vec::new(),
     };
     case.store.heartbeat(&pulse).await.unwrap();
-    let other = Pulse {
-        instance: Instance::this_process(),
-        ..pulse.clone()
-    };
+    let other = Pulse { instance: Instance::this_process(), ..pulse.clone() };
     case.store.heartbeat(&other).await.unwrap();
     (pulse.stopping, pulse.address) = (true, None);
     case.store.heartbeat(&pulse).await.unwrap();
     let mut seen = Vec::new();
-    let mut page = InstancePage {
-        after: None,
-        limit: 1,
-    };
+    let mut page = InstancePage { after: None, limit: 1 };
     while let [one] = &case.store.instances(&page).await.unwrap()[..] {
         page.after = Some(one.instance.id.clone());
         seen.push(one.clone());
@@ -615,24 +461,15 @@ async fn the_first_secret_stays(case: &Case) {
 
 async fn ordinals_beyond_2_to_the_53_come_through_unchanged(case: &Case) {
     let start = (1 << 53) + 1;
-    case.create(&case.space, keymill::space::CAPACITY_MAX, start)
-        .await;
+    case.create(&case.space, keymill::space::CAPACITY_MAX, start).await;
     let grant = case.lease(10).await;
     assert_eq!(grant.ordinals, start..start + 10);
     case.give_back(&grant, 3).await.unwrap();
     assert_eq!(case.lease(10).await.ordinals, start + 7..start + 10);
     let top = keymill::space::CAPACITY_MAX - 2;
-    case.store
-        .advance(&case.space, top, &case.instance)
-        .await
-        .unwrap();
+    case.store.advance(&case.space, top, &case.instance).await.unwrap();
     assert_eq!(case.lease(10).await.ordinals, top..top + 2);
-    let found = case
-        .store
-        .lease_of(&case.space, top + 1)
-        .await
-        .unwrap()
-        .unwrap();
+    let found = case.store.lease_of(&case.space, top + 1).await.unwrap().unwrap();
     assert_eq!(found.ordinals, top..top + 2);
 }
 
@@ -644,10 +481,7 @@ async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
     for number in 0..8 {
         let store = keymill::store::open(&case.url).await.unwrap();
         let space = case.space.clone();
-        let floor = Floor {
-            store: identity.clone(),
-            mark: Mark::default(),
-        };
+        let floor = Floor { store: identity.clone(), mark: Mark::default() };
         tasks.spawn(async move {
             let instance = Instance::this_process();
             let mut mine = Vec::new();
@@ -698,9 +532,7 @@ async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
 async fn a_safe_store_has_no_unsafe_finding(case: &Case) {
     let findings = case.store.check().await.unwrap();
     assert!(!findings.is_empty());
-    let bad: Vec<_> = findings
-        .iter()
-        .filter(|it| it.verdict == keymill::store::Verdict::Unsafe)
-        .collect();
+    let bad: Vec<_> =
+        findings.iter().filter(|it| it.verdict == keymill::store::Verdict::Unsafe).collect();
     assert!(bad.is_empty(), "{bad:?}");
 }

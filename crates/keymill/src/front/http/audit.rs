@@ -58,18 +58,11 @@ pub(super) async fn leases(
             })?)
         }
     };
-    let page = LeasePage {
-        space: query.space,
-        after,
-        limit,
-    };
+    let page = LeasePage { space: query.space, after, limit };
     let leases = state.service.leases(&page).await?;
     let last = leases.last().filter(|_| leases.len() == limit as usize);
     let next = last.map(|lease| format!("{}/{}", lease.space, lease.lease));
-    Ok(Json(Leases {
-        leases: leases.into_iter().map(LeaseView::from).collect(),
-        next,
-    }))
+    Ok(Json(Leases { leases: leases.into_iter().map(LeaseView::from).collect(), next }))
 }
 
 /// Instances, by age.
@@ -81,16 +74,8 @@ pub(super) async fn instances(
 ) -> Result<Json<Instances>, Problem> {
     let Query(query) = query?;
     let limit = checked(query.limit)?;
-    let instances = state
-        .service
-        .instances(&InstancePage {
-            after: query.after,
-            limit,
-        })
-        .await?;
-    let last = instances
-        .last()
-        .filter(|_| instances.len() == limit as usize);
+    let instances = state.service.instances(&InstancePage { after: query.after, limit }).await?;
+    let last = instances.last().filter(|_| instances.len() == limit as usize);
     let next = last.map(|record| record.instance.id.clone());
     Ok(Json(Instances { instances, next }))
 }

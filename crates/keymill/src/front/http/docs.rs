@@ -8,10 +8,7 @@ use super::{audit, explain, health, spaces, take};
 
 #[derive(OpenApi)]
 #[openapi(
-    info(
-        title = "keymill",
-        description = "Short keys that cannot repeat and cannot be guessed."
-    ),
+    info(title = "keymill", description = "Short keys that cannot repeat and cannot be guessed."),
     paths(
         take::post,
         take::get_key,

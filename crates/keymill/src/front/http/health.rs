@@ -21,11 +21,7 @@ pub(super) async fn alive() -> &'static str {
     responses((status = 200, body = Health), (status = 503, body = Health)))]
 pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Health>) {
     let health = state.service.health();
-    let status = if health.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
+    let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health))
 }
 
@@ -34,8 +30,5 @@ pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Hea
     responses((status = 200, description = "OpenMetrics text", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(Shared(state): Shared<State>) -> impl IntoResponse {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    (
-        [(header::CONTENT_TYPE, content_type)],
-        state.metrics.encode(),
-    )
+    ([(header::CONTENT_TYPE, content_type)], state.metrics.encode())
 }

@@ -56,18 +56,11 @@ impl Problem {
     }
 
     pub(super) fn bad_count(limits: Limits) -> Problem {
-        ServiceError::BadCount {
-            max: limits.count_max,
-        }
-        .into()
+        ServiceError::BadCount { max: limits.count_max }.into()
     }
 
     pub(super) fn unknown_parameter(name: &str, known: &[&str]) -> Problem {
-        let known = known
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let detail = format!("there is no parameter `{name}` here, only {known}");
         Problem::bad_request("unknown_parameter", detail)
     }
@@ -94,9 +87,7 @@ impl Problem {
         *answer.status_mut() =
             StatusCode::from_u16(self.status).expect("made from a status of hyper's");
         if let Some(seconds) = self.retry_after {
-            answer
-                .headers_mut()
-                .insert(header::RETRY_AFTER, seconds.into());
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         if let Some(allow) = self.allow {
             answer.headers_mut().insert(header::ALLOW, allow);
@@ -169,10 +160,7 @@ impl IntoResponse for Problem {
 }
 
 pub(super) async fn not_found(uri: hyper::Uri) -> Problem {
-    let detail = format!(
-        "there is nothing at {}; see /docs for what there is",
-        uri.path()
-    );
+    let detail = format!("there is nothing at {}; see /docs for what there is", uri.path());
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 

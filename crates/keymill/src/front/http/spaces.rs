@@ -14,9 +14,7 @@ use crate::space::SpaceSpec;
     responses((status = 200, body = Spaces), (status = 503, description = "`store_unavailable`", body = Problem)))]
 pub(super) async fn list(Shared(state): Shared<State>) -> Result<Json<Spaces>, Problem> {
     let reports = state.service.reports().await?;
-    Ok(Json(Spaces {
-        spaces: reports.into_iter().map(SpaceView::from).collect(),
-    }))
+    Ok(Json(Spaces { spaces: reports.into_iter().map(SpaceView::from).collect() }))
 }
 
 /// One keyspace, in figures.
@@ -53,14 +51,7 @@ pub(super) async fn put(
         Err(JsonRejection::MissingJsonContentType(_)) => SpaceSpec::default(),
         Err(rejection) => return Err(rejection.into()),
     };
-    let ensured = state
-        .service
-        .ensure_space(&space, &(&wanted).into())
-        .await?;
-    let status = if ensured.made {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
+    let ensured = state.service.ensure_space(&space, &(&wanted).into()).await?;
+    let status = if ensured.made { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(state.service.report(&space).await?.into())))
 }

@@ -38,9 +38,7 @@ pub(super) async fn post(
     check_encoding(request.uri())?;
     let count = match query(request.uri().query(), &["count"])?[0] {
         None => 1,
-        Some(text) => text
-            .parse()
-            .map_err(|_| Problem::bad_count(state.service.limits()))?,
+        Some(text) => text.parse().map_err(|_| Problem::bad_count(state.service.limits()))?,
     };
     state.service.check_count(count)?;
     let plain = wants_plain(&request);
@@ -110,16 +108,10 @@ pub(super) async fn get_key(
         None => state.service.space(name).await?,
     };
     if let Some(key) = state.service.take_now(&space) {
-        return Ok(full(
-            "text/plain; charset=utf-8",
-            bytes::Bytes::copy_from_slice(&key),
-        ));
+        return Ok(full("text/plain; charset=utf-8", bytes::Bytes::copy_from_slice(&key)));
     }
     let mut body = BytesMut::with_capacity(space.codec.shape().text_len_max());
-    state
-        .service
-        .take(&space, 1, |key| body.put_slice(key))
-        .await?;
+    state.service.take(&space, 1, |key| body.put_slice(key)).await?;
     Ok(full("text/plain; charset=utf-8", body.freeze()))
 }
 
@@ -130,11 +122,7 @@ fn query<'a, const N: usize>(
     names: &[&'static str; N],
 ) -> Result<[Option<&'a str>; N], Problem> {
     let mut values = [None; N];
-    for pair in query
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-    {
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match names.iter().position(|known| *known == name) {
             Some(at) => values[at] = Some(value),

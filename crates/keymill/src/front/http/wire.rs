@@ -190,9 +190,7 @@ impl PartialSchema for SafeNumber {
         use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
         ObjectBuilder::new()
             .schema_type(SchemaType::from_iter([Type::Integer, Type::String]))
-            .description(Some(
-                "A whole number; beyond 2^53 a string, which JavaScript would round",
-            ))
+            .description(Some("A whole number; beyond 2^53 a string, which JavaScript would round"))
             .into()
     }
 }

@@ -1,0 +1,253 @@
+//! A connection to a SQLite file, the thread that owns it, and what is looked at to keep it safe.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::oneshot;
+
+use super::{Tx, broken, fold_error, sibling};
+use crate::store::{Finding, StoreError, Verdict};
+
+/// Marks a file as keymill's: "kmil".
+const APPLICATION_ID: i32 = 0x6b6d_696c;
+/// How long SQLite waits for another process's lock.
+const BUSY_MAX: Duration = Duration::from_secs(3);
+/// How long a caller waits for its turn and its answer.
+const CALL_MAX: Duration = Duration::from_secs(8);
+const QUEUE_MAX: usize = 256;
+
+mod migrations {
+    refinery::embed_migrations!("migrations/sqlite");
+}
+
+/// One open connection and the files it is open on.
+pub(super) struct Db {
+    pub(super) connection: Connection,
+    path: PathBuf,
+    files: Files,
+}
+
+/// What the paths of a database and of its log name now: their devices and inodes.
+#[derive(Debug, PartialEq, Eq)]
+struct Files {
+    database: (u64, u64),
+    log: Option<(u64, u64)>,
+}
+
+impl Db {
+    pub(super) fn open(path: &Path, create: bool) -> Result<Db, StoreError> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+        let fold = |error: rusqlite::Error| fold_error(path, &error);
+        let connection = Connection::open_with_flags(path, flags).map_err(fold)?;
+        connection.busy_timeout(BUSY_MAX).map_err(fold)?;
+        connection.pragma_update(None, "journal_mode", "wal").map_err(fold)?;
+        connection.pragma_update(None, "synchronous", "full").map_err(fold)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // The first read opens the log, which from then on stays for as long as we do.
+        let read = "SELECT count(*) FROM sqlite_schema";
+        connection.query_row(read, [], |row| row.get::<_, i64>(0)).map_err(fold)?;
+        let db = Db { connection, files: files(path)?, path: path.to_owned() };
+        // Read back, because SQLite answers a setting it cannot have with another one.
+        if db.pragma_text("journal_mode")? != "wal" || db.pragma_number("synchronous")? != 2 {
+            let path = path.display();
+            let problem = "cannot be put into WAL mode with full synchronisation";
+            return Err(StoreError::Broken(format!("{path} {problem}")));
+        }
+        Ok(db)
+    }
+
+    pub(super) fn migrate(&mut self) -> Result<(), StoreError> {
+        let found = self.pragma_number("application_id")?;
+        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
+        let tables: i64 = self
+            .connection
+            .query_row(tables, [], |row| row.get(0))
+            .map_err(|error| self.fold_error(&error))?;
+        if found != i64::from(APPLICATION_ID) && (found != 0 || tables > 0) {
+            let path = self.path.display();
+            return Err(StoreError::Broken(format!(
+                "{path} is another program's database; name a new file for keymill"
+            )));
+        }
+        self.connection
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(|error| self.fold_error(&error))?;
+        // A newer keymill may have added to the schema, and the older one still runs on it.
+        migrations::migrations::runner()
+            .set_abort_missing(false)
+            .run(&mut self.connection)
+            .map_err(|error| self.fold_migration_error(&error))?;
+        Ok(())
+    }
+
+    pub(super) fn change<T>(
+        &mut self,
+        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.follow_path()?;
+        let path = self.path.clone();
+        let begin = rusqlite::TransactionBehavior::Immediate;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(begin)
+            .map_err(|error| fold_error(&path, &error))?;
+        let tx = Tx { transaction, path: &path };
+        let answer = job(&tx)?;
+        tx.transaction.commit().map_err(|error| match fold_error(&path, &error) {
+            // A commit that found the database busy has not happened; any other may have.
+            StoreError::Unavailable(error) => StoreError::Unavailable(error),
+            error => StoreError::InDoubt(error.to_string()),
+        })?;
+        if files(&path)? != self.files {
+            let path = path.display();
+            return Err(StoreError::InDoubt(format!("{path} was replaced during the commit")));
+        }
+        Ok(answer)
+    }
+
+    /// Opens the file anew when the path names another one than is open.
+    pub(super) fn follow_path(&mut self) -> Result<(), StoreError> {
+        if files(&self.path)? == self.files {
+            return Ok(());
+        }
+        let path = self.path.display();
+        tracing::warn!(%path, "the database or its log was replaced; opening it anew");
+        // What the old log holds must not be written into whatever has its place now.
+        let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        self.connection.set_db_config(keep_log, true).map_err(|error| self.fold_error(&error))?;
+        *self = Db::open(&self.path, false)?;
+        Ok(())
+    }
+
+    pub(super) fn findings(&mut self, path: &Path) -> Result<Vec<Finding>, StoreError> {
+        self.follow_path()?;
+        let mut findings = Vec::new();
+        let mut find = |setting: &str, found: String, wanted: &str, verdict| {
+            let (setting, wanted) = (setting.to_owned(), wanted.to_owned());
+            findings.push(Finding { setting, found, wanted, verdict });
+        };
+        let safe_if = |safe| if safe { Verdict::Safe } else { Verdict::Unsafe };
+        let mode = self.pragma_text("journal_mode")?;
+        let verdict = safe_if(mode == "wal");
+        find("journal_mode", mode, "wal", verdict);
+        let synchronous = self.pragma_number("synchronous")?;
+        let name = match synchronous {
+            0 => "off",
+            1 => "normal",
+            2 => "full",
+            3 => "extra",
+            _ => "unknown",
+        };
+        find("synchronous", name.to_owned(), "full", safe_if(synchronous >= 2));
+        let (filesystem, local) = filesystem(path)?;
+        find("filesystem", filesystem, "a local one", safe_if(local));
+        let intact = self.pragma_text("quick_check")?;
+        let verdict = safe_if(intact == "ok");
+        find("quick_check", intact, "ok", verdict);
+        Ok(findings)
+    }
+
+    fn pragma_text(&self, name: &str) -> Result<String, StoreError> {
+        self.connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(|error| self.fold_error(&error))
+    }
+
+    fn pragma_number(&self, name: &str) -> Result<i64, StoreError> {
+        self.connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(|error| self.fold_error(&error))
+    }
+
+    /// A migration fails for a reason of SQLite's, or because the schema is not what it was.
+    fn fold_migration_error(&self, error: &refinery::Error) -> StoreError {
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+                return self.fold_error(error);
+            }
+            cause = error.source();
+        }
+        let path = self.path.display();
+        StoreError::Broken(format!("the schema of {path} cannot be brought up to date: {error}"))
+    }
+
+    pub(super) fn fold_error(&self, error: &rusqlite::Error) -> StoreError {
+        fold_error(&self.path, error)
+    }
+}
+
+/// A thread that owns a connection and does one job after the other.
+#[derive(Debug)]
+pub(super) struct Worker {
+    jobs: mpsc::SyncSender<Job>,
+}
+
+type Job = Box<dyn FnOnce(&mut Db) + Send>;
+
+impl Worker {
+    pub(super) fn start(name: &str, mut db: Db) -> Worker {
+        let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || queue.into_iter().for_each(|job| job(&mut db)))
+            .expect("the system can start a thread");
+        Worker { jobs }
+    }
+
+    /// Has the thread do a job. One that is not answered in time may still be done later:
+    /// whether it was is in doubt.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Db) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Box::new(move |db: &mut Db| {
+            // Whoever asked may have stopped waiting; then nobody needs the answer.
+            if !answer.is_closed() {
+                let _ = answer.send(job(db));
+            }
+        });
+        self.jobs.try_send(job).map_err(|_| {
+            StoreError::Unavailable("too many requests wait for the database".to_owned())
+        })?;
+        match tokio::time::timeout(CALL_MAX, answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(StoreError::InDoubt("the database thread ended".to_owned())),
+            Err(_) => Err(StoreError::InDoubt(format!("no answer in {CALL_MAX:?}"))),
+        }
+    }
+}
+
+fn files(path: &Path) -> Result<Files, StoreError> {
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let database = fs::metadata(path).map_err(|error| {
+        StoreError::Unavailable(format!("the database {} is gone: {error}", path.display()))
+    })?;
+    let log = fs::metadata(sibling(path, "-wal")).ok();
+    Ok(Files { database: id(database), log: log.map(id) })
+}
+
+/// The filesystem under a path, and whether it is of this machine. Locks and syncs of network
+/// filesystems are not to be relied on.
+fn filesystem(path: &Path) -> Result<(String, bool), StoreError> {
+    let file = File::open(path).map_err(|error| broken(path, &error))?;
+    let magic = rustix::fs::fstatfs(&file).map_err(|error| broken(path, &error.into()))?.f_type;
+    let remote = match magic {
+        0x6969 => "nfs",
+        0x517b => "smb",
+        0xff53_4d42 => "cifs",
+        0xfe53_4d42 => "smb2",
+        0x0102_1997 => "9p",
+        0x00c3_6400 => "ceph",
+        0x5346_414f => "afs",
+        _ => return Ok((format!("local ({magic:#x})"), true)),
+    };
+    Ok((remote.to_owned(), false))
+}

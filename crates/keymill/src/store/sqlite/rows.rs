@@ -1,0 +1,100 @@
+//! From rows of SQLite to the store's records, and from Rust's numbers to SQLite's.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::SPACE;
+use crate::floor::Mark;
+use crate::instance::Instance;
+use crate::store::{LeaseRecord, Purpose, SpaceRecord};
+
+pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
+    connection.prepare_cached("SELECT identity FROM store")?.query_row([], |row| row.get(0))
+}
+
+pub(super) fn space_named(
+    connection: &Connection,
+    name: &str,
+) -> rusqlite::Result<Option<SpaceRecord>> {
+    connection
+        .prepare_cached(&format!("{SPACE} WHERE name = ?1"))?
+        .query_row([name], space_from)
+        .optional()
+}
+
+pub(super) fn all_spaces(connection: &Connection) -> rusqlite::Result<Vec<SpaceRecord>> {
+    connection
+        .prepare_cached(&format!("{SPACE} ORDER BY name"))?
+        .query_map([], space_from)?
+        .collect()
+}
+
+pub(super) fn space_from(row: &Row<'_>) -> rusqlite::Result<SpaceRecord> {
+    Ok(SpaceRecord {
+        name: row.get(0)?,
+        definition: parse(row, 1)?,
+        tuning: parse(row, 2)?,
+        fingerprint: row.get(3)?,
+        capacity: unsigned(row.get(4)?),
+        mark: Mark { next: unsigned(row.get(5)?), revision: unsigned(row.get(6)?) },
+        sealed: row.get(7)?,
+        created_at: time(row.get(8)?),
+        returned: unsigned(row.get(9)?),
+    })
+}
+
+pub(super) fn lease_from(row: &Row<'_>) -> rusqlite::Result<LeaseRecord> {
+    Ok(LeaseRecord {
+        space: row.get(0)?,
+        lease: unsigned(row.get(1)?),
+        ordinals: unsigned(row.get(2)?)..unsigned(row.get(3)?),
+        closed_at_ordinal: row.get::<_, Option<i64>>(4)?.map(unsigned),
+        purpose: match row.get_ref(5)?.as_str()? {
+            "advance" => Purpose::Advance,
+            _ => Purpose::Lease,
+        },
+        granted_at: time(row.get(6)?),
+        closed_at: row.get::<_, Option<i64>>(7)?.map(time),
+        holder: instance_from(row, 8)?,
+    })
+}
+
+pub(super) fn instance_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Instance> {
+    Ok(Instance {
+        id: row.get(first)?,
+        host: row.get(first + 1)?,
+        pid: row.get(first + 2)?,
+        version: row.get(first + 3)?,
+        started_at: time(row.get(first + 4)?),
+    })
+}
+
+pub(super) fn parse<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
+        let kind = rusqlite::types::Type::Text;
+        rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
+    })
+}
+
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("a plain struct can be written as JSON")
+}
+
+pub(super) fn now() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+pub(super) fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+pub(super) fn signed(value: u64) -> i64 {
+    i64::try_from(value).expect("ordinals and revisions fit 63 bits")
+}
+
+pub(super) fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).expect("the database holds no negative ordinals")
+}
