@@ -110,7 +110,7 @@ impl Leases {
                 let low = drawn < low_mark && drawn + count >= low_mark || drawn + count == len;
                 (head + count, start + drawn..start + drawn + count, low)
             } else {
-                let next = turn + 1 & TURN_MASK;
+                let next = after(turn);
                 if self.filled.load(Ordering::Acquire) != next {
                     // The head may have moved on since it was read: then it is not dry.
                     let now = self.head.0.load(Ordering::Acquire);
@@ -149,7 +149,7 @@ impl Leases {
         if head & SEALED != 0 {
             return false;
         }
-        let next = unpack(head).0 + 1 & TURN_MASK;
+        let next = after(unpack(head).0);
         let slot = self.slot(next);
         slot.start.store(granted.start, Ordering::Relaxed);
         slot.len.store(len, Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl Leases {
     /// Whether a lease waits behind the current one.
     pub fn has_next(&self) -> bool {
         let (turn, _) = unpack(self.head.0.load(Ordering::Acquire));
-        self.filled.load(Ordering::Acquire) == turn + 1 & TURN_MASK
+        self.filled.load(Ordering::Acquire) == after(turn)
     }
 
     /// How many ordinals are left to draw, in the current lease and the next.
@@ -192,7 +192,7 @@ impl Leases {
         let (turn, drawn) = unpack(head);
         let (start, len) = self.slot(turn).read();
         let current = start + drawn.min(len)..start + len;
-        let next = turn + 1 & TURN_MASK;
+        let next = after(turn);
         if self.filled.load(Ordering::Acquire) != next {
             return [current, 0..0];
         }
@@ -215,6 +215,10 @@ impl Slot {
     fn read(&self) -> (u64, u64) {
         (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed))
     }
+}
+
+fn after(turn: u64) -> u64 {
+    (turn + 1) & TURN_MASK
 }
 
 fn pack(turn: u64, drawn: u64) -> u64 {

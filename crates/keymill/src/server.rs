@@ -155,14 +155,14 @@ async fn serve(
             .keep_alive_interval(limits.idle_time_max)
             .max_concurrent_streams(256)
             .serve_connection(TokioIo::new(stream), answer);
-        watch_over(connection, |it| it.graceful_shutdown(), &activity, limits, drain).await
+        watch_over(connection, http2::Connection::graceful_shutdown, &activity, limits, drain).await
     } else {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time_max)
             .pipeline_flush(true)
             .serve_connection(TokioIo::new(stream), answer);
-        watch_over(connection, |it| it.graceful_shutdown(), &activity, limits, drain).await
+        watch_over(connection, http1::Connection::graceful_shutdown, &activity, limits, drain).await
     }
 }
 

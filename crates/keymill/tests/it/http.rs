@@ -160,7 +160,9 @@ async fn bad_takes_are_told_what_is_wrong() {
     get("/get-key?space=%2").await.is_problem(400, "bad_encoding", "percent-encoding");
     get("/v1/nothing").await.is_problem(404, "not_found", "/v1/nothing");
     get("/v1/spaces/default/keys").await.is_problem(405, "method_not_allowed", "GET");
-    post("/get-key").await.is_problem(405, "method_not_allowed", "POST");
+    let wrong = post("/get-key").await;
+    wrong.is_problem(405, "method_not_allowed", "POST");
+    assert!(wrong.head.contains("allow: get"), "{}", wrong.head);
     let body = "x".repeat(5_000);
     let answer = instance.send("POST", "/v1/spaces/default/keys", "", &body).await;
     answer.is_problem(413, "body_too_large", "4096");

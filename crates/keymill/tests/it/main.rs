@@ -1,5 +1,7 @@
 //! The integration tests, in one binary so that they link once.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
+
 mod cli;
 mod http;
 mod store_behavior;

@@ -4,9 +4,9 @@
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::response::IntoResponse;
-use hyper::header::{self, HeaderValue};
+use hyper::header;
 use hyper::{Response, StatusCode};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::wire::SafeNumber;
@@ -26,15 +26,14 @@ pub struct Problem {
     /// What is wrong and what to do about it.
     detail: String,
     /// With `exhausted`: how many keys are in open leases of other instances.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    held_elsewhere: Option<SafeNumber>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "safe_number")]
+    #[schema(value_type = Option<SafeNumber>)]
+    held_elsewhere: Option<u64>,
     /// With `different_definition`: each setting that differs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     differences: Vec<Difference>,
     #[serde(skip)]
     retry_after: Option<u32>,
-    #[serde(skip)]
-    allow: Option<HeaderValue>,
 }
 
 impl Problem {
@@ -47,7 +46,6 @@ impl Problem {
             held_elsewhere: None,
             differences: Vec::new(),
             retry_after: None,
-            allow: None,
         }
     }
 
@@ -89,9 +87,6 @@ impl Problem {
         if let Some(seconds) = self.retry_after {
             answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        if let Some(allow) = self.allow {
-            answer.headers_mut().insert(header::ALLOW, allow);
-        }
         answer
     }
 }
@@ -124,7 +119,7 @@ impl From<ServiceError> for Problem {
         };
         match error {
             ServiceError::Exhausted { held_elsewhere, .. } => {
-                problem.held_elsewhere = Some(SafeNumber(held_elsewhere.into()));
+                problem.held_elsewhere = Some(held_elsewhere);
             }
             ServiceError::DifferentDefinition { differences, .. } => {
                 problem.differences = differences;
@@ -168,4 +163,8 @@ pub(super) async fn method_not_allowed(method: hyper::Method, uri: hyper::Uri) -
     let path = uri.path();
     let detail = format!("{method} is not possible on {path}; see /docs for what is");
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+fn safe_number<S: Serializer>(number: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    number.map(SafeNumber::from).serialize(serializer)
 }

@@ -1,0 +1,207 @@
+//! Stores with a fault in how they lease; all else is the real store's.
+//!
+//! Floors would notice an early grant, so with that fault the service is told what satisfies
+//! them: the harness must find duplicates where no other defence is left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use keymill::floor::{Floor, Mark};
+use keymill::instance::Instance;
+use keymill::space::Tuning;
+use keymill::store::{
+    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
+    LeaseRecord, NewSpace, Place, Pulse, SpaceRecord, Store, StoreError,
+};
+
+use crate::Fault;
+
+/// How long an early grant is used before it is recorded.
+const RECORD_AFTER: Duration = Duration::from_millis(150);
+/// How long an instance may be silent before its lease is taken back.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// How far back open leases are looked for.
+const LEASES_BACK: u64 = 1_000;
+/// A mark that is above every floor.
+const FAR: Mark = Mark { revision: 1 << 39, next: 1 << 62 };
+
+/// A store that leases as `fault` says.
+#[derive(Debug)]
+pub(crate) struct FaultyStore {
+    real: Arc<dyn Store>,
+    fault: Fault,
+    /// How far this process has granted ahead of the record.
+    granted_to: AtomicU64,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(real: Arc<dyn Store>, fault: Fault) -> FaultyStore {
+        FaultyStore { real, fault, granted_to: AtomicU64::new(0) }
+    }
+
+    /// Grants what the store would grant, and records it a moment later: a process killed in
+    /// between has used a range that nobody knows of.
+    async fn grant_early(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let space = self.real.space(&ask.space).await?;
+        let start = space.mark.next.max(self.granted_to.load(Ordering::SeqCst));
+        let end = space.capacity.min(start + ask.size_of(space.left()));
+        self.granted_to.store(end, Ordering::SeqCst);
+        let late = LeaseAsk {
+            size: end - start,
+            share: 1,
+            floor: Floor { store: ask.floor.store.clone(), mark: Mark::default() },
+            last_lease: None,
+            spent: Vec::new(),
+            ..ask.clone()
+        };
+        let real = self.real.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(RECORD_AFTER).await;
+            if let Err(error) = real.lease(&late).await {
+                eprintln!("an early grant was never recorded: {error}");
+            }
+        });
+        Ok(Grant {
+            lease: start + 1,
+            ordinals: start..end,
+            mark: Mark { revision: 0, next: end },
+            left: space.capacity - end,
+        })
+    }
+
+    /// Gives back, in the name of instances that seem to be dead, the leases that they seem not
+    /// to have begun: the newest where there are two.
+    async fn reclaim(&self, ask: &LeaseAsk) -> Result<(), StoreError> {
+        let after = ask.floor.mark.revision.saturating_sub(LEASES_BACK);
+        let page = LeasePage {
+            space: Some(ask.space.clone()),
+            after: Some((ask.space.clone(), after)),
+            limit: u32::MAX,
+        };
+        let leases = self.real.leases(&page).await?;
+        let open = leases.iter().filter(|lease| lease.closed_at.is_none());
+        let open: Vec<&LeaseRecord> = open.collect();
+        for silent in self.silent_instances().await? {
+            let mut theirs = open.iter().filter(|lease| lease.holder.id == silent).rev();
+            if let (Some(newest), Some(_)) = (theirs.next(), theirs.next()) {
+                eprintln!("reclaiming {:?} of {silent}", newest.ordinals);
+                let back = GiveBack {
+                    space: ask.space.clone(),
+                    instance: silent,
+                    lease: newest.lease,
+                    rest: newest.ordinals.clone(),
+                    floor: ask.floor.clone(),
+                };
+                self.real.give_back(&back).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn silent_instances(&self) -> Result<Vec<String>, StoreError> {
+        let page = InstancePage { after: None, limit: u32::MAX };
+        let instances = self.real.instances(&page).await?.into_iter();
+        let now = Instance::this_process().started_at;
+        let silent = |known: &InstanceRecord| {
+            known.stopped_at.is_none()
+                && now.duration_since(known.seen_at).unsigned_abs() > SILENCE_MAX
+        };
+        Ok(instances.filter(silent).map(|known| known.instance.id).collect())
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        if self.fault == Fault::EarlyGrant {
+            return self.grant_early(ask).await;
+        }
+        self.reclaim(ask).await?;
+        self.real.lease(ask).await
+    }
+
+    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+        if self.fault == Fault::EarlyGrant {
+            // Its leases have numbers that the record does not know.
+            return Ok(back.floor.mark);
+        }
+        self.real.give_back(back).await
+    }
+
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        let mut beat = self.real.heartbeat(pulse).await?;
+        if self.fault == Fault::EarlyGrant {
+            beat.lost.clear();
+            beat.spaces.iter_mut().for_each(|space| space.mark = FAR);
+        }
+        Ok(beat)
+    }
+
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.real.identity().await
+    }
+
+    async fn create(&self, new: &NewSpace) -> Result<Created, StoreError> {
+        self.real.create(new).await
+    }
+
+    async fn tune(
+        &self,
+        space: &str,
+        tuning: &Tuning,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.real.tune(space, tuning, floor).await
+    }
+
+    async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
+        self.real.space(space).await
+    }
+
+    async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
+        self.real.spaces().await
+    }
+
+    async fn advance(
+        &self,
+        space: &str,
+        to: u64,
+        by: &Instance,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.real.advance(space, to, by).await
+    }
+
+    async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
+        self.real.seal(space, floor).await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        self.real.lease_of(space, ordinal).await
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        self.real.leases(page).await
+    }
+
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        self.real.instances(page).await
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.real.secret(candidate).await
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        self.real.forget_secret().await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.real.check().await
+    }
+
+    fn place(&self) -> Place {
+        self.real.place()
+    }
+}

@@ -1,0 +1,28 @@
+//! keymill-proof: what shows, rather than says, that keymill never hands out a key twice.
+//!
+//! It starts real server processes on one store, takes keys from them over many connections,
+//! kills, pauses and stops the processes meanwhile, and looks for a key received twice. The
+//! binary `faulty` is the negative control: servers with a known fault, in which the same
+//! harness must find duplicates. Nothing here is part of the production binary.
+//!
+//! # Layout
+//!
+//! - [`process`]: a server process, from its greeting to its end.
+//! - [`client`]: a blocking HTTP client that shows what a broken answer still contained.
+//! - [`checker`]: all keys received, and the [`Report`] on them.
+//! - [`torture`]: servers, callers and nemesis, put together.
+//! - [`dice`]: repeatable chance.
+
+pub mod process;
+
+pub mod client;
+
+pub mod checker;
+pub mod torture;
+
+pub mod dice;
+
+pub use checker::{Checker, Report};
+pub use client::{Answer, Client};
+pub use process::{Server, ServerSpec, binary};
+pub use torture::Torture;

@@ -1,0 +1,58 @@
+//! The database locked by another process: takes go on from the lease, a dry mill answers in
+//! bounded time, and afterwards all recovers by itself.
+
+use std::time::{Duration, Instant};
+
+use keymill_proof::{Client, Server, ServerSpec};
+
+use super::{Received, eventually, get, is_problem, put, take};
+
+const LOCKED: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_database_locked_for_thirty_seconds_stops_no_take_that_has_a_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+    put(&server, "busy", r#"{"lease_size_min": 1000000}"#);
+    put(&server, "dry", r#"{"lease_size_min": 10, "lease_size_max": 10}"#);
+    let mut received = Received::default();
+    received.add(&take(&server, "busy", 1));
+    received.add(&take(&server, "dry", 10));
+
+    let locker = rusqlite::Connection::open(folder.path().join("keymill.db")).unwrap();
+    locker.busy_timeout(Duration::from_secs(10)).unwrap();
+    locker.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let locked_at = Instant::now();
+    // What is left of the dry space's leases goes quickly.
+    let refusal = received.drain(server.address(), "dry", 5);
+    is_problem(&refusal, 503, "dry");
+    let mut client = Client::new(server.address());
+    let (mut takes, mut refusals, mut slowest) = (0, 0, Duration::ZERO);
+    while locked_at.elapsed() < LOCKED {
+        received.add(&client.take("busy", 20).unwrap());
+        takes += 1;
+        if takes % 100 == 0 {
+            let asked_at = Instant::now();
+            let refusal = client.take("dry", 1).unwrap();
+            slowest = slowest.max(asked_at.elapsed());
+            is_problem(&refusal, 503, "dry");
+            assert!(refusal.header("retry-after").is_some());
+            refusals += 1;
+        }
+        // A load, not a flood: the lease must last for the whole time.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ready = get(&server, "/readyz");
+    assert_eq!(ready.status, 503, "{}", ready.text());
+    assert!(ready.text().contains("store_unavailable"), "{}", ready.text());
+    assert!(slowest < Duration::from_secs(5), "a refusal took {slowest:?}");
+    assert!(takes > 1_000 && refusals > 5, "{takes} takes, {refusals} refusals");
+
+    locker.execute_batch("COMMIT").unwrap();
+    eventually("the dry space has keys again", || {
+        let answer = take(&server, "dry", 1);
+        answer.status == 200 && received.add(&answer) == 1
+    });
+    eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
+    println!("{takes} takes and {refusals} refusals while locked, the slowest refusal {slowest:?}");
+}

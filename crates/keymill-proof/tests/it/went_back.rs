@@ -1,0 +1,184 @@
+//! The store goes back in time under three instances that hold leases the others do not know
+//! of. Never a repeated key; it is said everywhere; `space advance` reopens the space.
+
+use std::path::Path;
+use std::process::Command;
+
+use keymill_proof::{Server, binary};
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
+
+use super::{Received, eventually, get, is_problem, spec, take};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// The file is replaced by rename, with its log gone.
+    Rename,
+    /// The file is restored in place, with SQLite's backup.
+    InPlace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Alive,
+    Restarted,
+}
+
+#[test]
+fn a_file_replaced_under_living_instances_is_noticed() {
+    check(Way::Rename, Fate::Alive, leases_unknown_to_others);
+}
+
+#[test]
+fn a_file_replaced_before_a_restart_is_noticed() {
+    check(Way::Rename, Fate::Restarted, leases_unknown_to_others);
+}
+
+#[test]
+fn a_backup_restored_under_living_instances_is_noticed() {
+    check(Way::InPlace, Fate::Alive, leases_unknown_to_others);
+}
+
+#[test]
+fn a_backup_restored_before_a_restart_is_noticed() {
+    check(Way::InPlace, Fate::Restarted, leases_unknown_to_others);
+}
+
+#[test]
+fn a_range_given_back_in_the_backup_and_granted_since_is_not_granted_again() {
+    for way in [Way::Rename, Way::InPlace] {
+        for fate in [Fate::Alive, Fate::Restarted] {
+            check(way, fate, a_range_given_back_and_granted_since);
+        }
+    }
+}
+
+/// Leads up to the moment of the backup, takes it, and goes on beyond it.
+type Story = fn(&Path, &mut [Server], &mut Received);
+
+/// The backup knows the first two leases; what the third instance gets after it, and the first
+/// two later, only they know themselves.
+fn leases_unknown_to_others(folder: &Path, servers: &mut [Server], received: &mut Received) {
+    received.add(&take(&servers[0], "default", 10));
+    received.add(&take(&servers[1], "default", 10));
+    back_up(folder);
+    received.add(&take(&servers[2], "default", 10));
+}
+
+fn a_range_given_back_and_granted_since(
+    folder: &Path,
+    servers: &mut [Server],
+    received: &mut Received,
+) {
+    received.add(&take(&servers[0], "default", 10));
+    received.add(&take(&servers[1], "default", 10));
+    servers[0].stop();
+    back_up(folder);
+    // The range that came back is granted again, and its keys are handed out.
+    received.add(&take(&servers[2], "default", 500));
+    servers[0] = Server::start(&spec(folder, "d0"));
+}
+
+fn check(way: Way, fate: Fate, story: Story) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut servers: Vec<Server> =
+        (0..3).map(|number| Server::start(&spec(folder, &format!("d{number}")))).collect();
+    let mut received = Received::default();
+    story(folder, &mut servers, &mut received);
+    restore(folder, way);
+    if fate == Fate::Restarted {
+        for (number, server) in servers.iter_mut().enumerate() {
+            server.kill();
+            *server = Server::start(&spec(folder, &format!("d{number}")));
+        }
+    }
+    let before = received.keys.len();
+    // What they hold they hand out; then they refuse, and say why, everywhere.
+    for server in &servers {
+        let refusal = received.drain(server.address(), "default", 100);
+        is_problem(&refusal, 503, "store_went_back");
+        assert!(
+            refusal.text().contains("keymill space advance default --to"),
+            "{}",
+            refusal.text()
+        );
+        assert!(refusal.header("retry-after").is_some());
+        assert!(get(server, "/readyz").text().contains("store_went_back"));
+        assert!(get(server, "/metrics").text().contains("code=\"store_went_back\""));
+        assert!(server.log().contains("store_went_back"), "{}", server.log());
+    }
+    if fate == Fate::Alive {
+        assert!(received.keys.len() > before, "they did not hold on to what they had");
+    }
+    advance(folder);
+    // A running instance finds out at its next heartbeat; here that is far off, so it starts anew.
+    for (number, server) in servers.iter_mut().enumerate() {
+        assert!(server.stop().success());
+        *server = Server::start(&spec(folder, &format!("d{number}")));
+        for _ in 0..30 {
+            received.add(&take(server, "default", 100));
+        }
+    }
+    println!("{way:?}, {fate:?}: {} keys, none repeated", received.keys.len());
+}
+
+#[test]
+fn a_living_instance_notices_by_itself_and_goes_on_after_the_advance() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let quick = spec(folder, "d0").env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2");
+    let server = Server::start(&quick);
+    let mut received = Received::default();
+    received.add(&take(&server, "default", 10));
+    back_up(folder);
+    received.add(&take(&server, "default", 3_000));
+    restore(folder, Way::InPlace);
+    eventually("the heartbeat notices", || {
+        get(&server, "/readyz").text().contains("store_went_back")
+    });
+    is_problem(&received.drain(server.address(), "default", 1), 503, "store_went_back");
+    advance(folder);
+    eventually("it goes on", || {
+        let answer = take(&server, "default", 1_000);
+        answer.status == 200 && received.add(&answer) == 1_000
+    });
+    eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
+}
+
+fn back_up(folder: &Path) {
+    copy(&folder.join("keymill.db"), &folder.join("backup.db"));
+}
+
+fn restore(folder: &Path, way: Way) {
+    let (backup, live) = (folder.join("backup.db"), folder.join("keymill.db"));
+    match way {
+        Way::InPlace => copy(&backup, &live),
+        Way::Rename => {
+            // The log first: an old log beside the older file would bring it up to date again.
+            for suffix in ["-wal", "-shm"] {
+                let _ = std::fs::remove_file(folder.join(format!("keymill.db{suffix}")));
+            }
+            std::fs::rename(&backup, &live).unwrap();
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let from = Connection::open(from).unwrap();
+    let mut to = Connection::open(to).unwrap();
+    let backup = Backup::new(&from, &mut to).unwrap();
+    backup.run_to_completion(1_000, std::time::Duration::from_millis(5), None).unwrap();
+}
+
+#[track_caller]
+fn advance(folder: &Path) {
+    let output = Command::new(binary("keymill"))
+        .args(["space", "advance", "default", "--data-dir"])
+        .arg(folder.join("d0"))
+        .arg("--store")
+        .arg(format!("sqlite:{}", folder.join("keymill.db").display()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
