@@ -1,6 +1,8 @@
 //! Tests of `lease`, in a file of their own: the proof crate compiles `lease.rs` with loom's
 //! atomics, on which these cannot run.
 
+#![expect(clippy::single_range_in_vec_init, reason = "a list of one lease is meant")]
+
 use std::ops::Range;
 
 use crate::lease::{Draw, Leases, TURN_MASK};

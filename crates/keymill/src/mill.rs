@@ -146,8 +146,8 @@ impl Mill {
         self.shortfall.load(Ordering::Relaxed)
     }
 
-    /// Takes a granted range in. Only `refill` calls this.
-    pub(crate) fn fill(&self, granted: Range<u64>) -> bool {
+    /// Takes a granted range in. Only `refill` calls this, when no lease waits.
+    pub fn fill(&self, granted: Range<u64>) -> bool {
         let size = granted.end - granted.start;
         self.offered.fetch_add(size, Ordering::AcqRel);
         let taken = self.leases.offer(granted);

@@ -136,7 +136,7 @@ impl Case {
     }
 }
 
-fn is_went_back<T>(answer: Result<T, StoreError>) -> bool {
+fn is_went_back<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(StoreError::WentBack(_)))
 }
 
@@ -294,10 +294,10 @@ async fn a_change_below_the_floor_is_refused(case: &Case) {
             rest: 5..10,
             floor: floor.clone(),
         };
-        assert!(is_went_back(case.lease_as(ask).await));
-        assert!(is_went_back(case.store.give_back(&back).await));
-        assert!(is_went_back(case.store.tune(&case.space, &Tuning::default(), &floor).await));
-        assert!(is_went_back(case.store.seal(&case.space, &floor).await));
+        assert!(is_went_back(&case.lease_as(ask).await));
+        assert!(is_went_back(&case.store.give_back(&back).await));
+        assert!(is_went_back(&case.store.tune(&case.space, &Tuning::default(), &floor).await));
+        assert!(is_went_back(&case.store.seal(&case.space, &floor).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
 }
@@ -305,12 +305,12 @@ async fn a_change_below_the_floor_is_refused(case: &Case) {
 async fn another_store_is_refused(case: &Case) {
     case.with_capacity(100).await;
     let floor = Floor { store: "another".to_owned(), mark: Mark::default() };
-    assert!(is_went_back(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
+    assert!(is_went_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
 }
 
 async fn a_space_that_is_gone_is_a_store_that_went_back(case: &Case) {
     let floor = case.floor(3, 10).await;
-    assert!(is_went_back(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
+    assert!(is_went_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
     let answer = case.lease_as(case.ask(1)).await;
     assert!(matches!(answer, Err(StoreError::UnknownSpace(_))), "{answer:?}");
 }
@@ -320,7 +320,7 @@ async fn a_last_lease_that_is_gone_is_a_store_that_went_back(case: &Case) {
     let grant = case.lease(10).await;
     let last = |last_lease| LeaseAsk { last_lease, ..case.ask(1) };
     assert!(case.lease_as(last(Some(grant.lease))).await.is_ok());
-    assert!(is_went_back(case.lease_as(last(Some(grant.lease + 50))).await));
+    assert!(is_went_back(&case.lease_as(last(Some(grant.lease + 50))).await));
     let pulse = |lease| Pulse {
         instance: case.instance.clone(),
         address: None,
