@@ -161,17 +161,28 @@ fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
 }
 
 fn data_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let path = match given {
-        Some(path) => path.to_owned(),
-        None => match std::env::var_os("STATE_DIRECTORY") {
-            Some(path) => path.into(),
-            None => directories::ProjectDirs::from("", "", "keymill")
-                .context("this system names no folder for data; set --data-dir")?
-                .data_dir()
-                .to_owned(),
-        },
+    let named = |variable: &str| std::env::var_os(variable).filter(|it| !it.is_empty());
+    let path = if let Some(path) = given {
+        path.to_owned()
+    } else if let Some(path) = named("STATE_DIRECTORY") {
+        // systemd may name several, separated by colons; the first is ours.
+        let path = path.to_string_lossy();
+        path.split(':').next().unwrap_or_default().into()
+    } else {
+        platform_data_dir(named("XDG_DATA_HOME").map(PathBuf::from), std::env::home_dir())
+            .context("this user has no home folder for data; set --data-dir")?
     };
     Ok(std::path::absolute(path)?)
+}
+
+/// Where this platform keeps a program's data. A relative `XDG_DATA_HOME` does not count, by XDG's
+/// own rule.
+fn platform_data_dir(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let below_home =
+        if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+    let home = home.filter(|home| !home.as_os_str().is_empty());
+    let base = xdg.filter(|path| path.is_absolute()).or_else(|| Some(home?.join(below_home)))?;
+    Some(base.join("keymill"))
 }
 
 fn parse_listen(text: &str) -> anyhow::Result<SocketAddr> {
@@ -250,6 +261,21 @@ mod tests {
     fn passwords_are_not_shown() {
         assert_eq!(redact("postgres://me:secret@host/db"), "postgres://me:***@host/db");
         assert_eq!(redact("sqlite:/var/lib/k@m.db"), "sqlite:/var/lib/k@m.db");
+    }
+
+    #[test]
+    fn data_lives_where_the_platform_keeps_it() {
+        let data_dir = |xdg: Option<&str>, home: Option<&str>| {
+            platform_data_dir(xdg.map(PathBuf::from), home.map(PathBuf::from))
+        };
+        assert_eq!(data_dir(Some("/x"), Some("/h")), Some("/x/keymill".into()));
+        assert_eq!(data_dir(None, None), None);
+        assert_eq!(data_dir(None, Some("")), None);
+        if cfg!(target_os = "linux") {
+            let at_home = Some("/h/.local/share/keymill".into());
+            assert_eq!(data_dir(None, Some("/h")), at_home);
+            assert_eq!(data_dir(Some("relative"), Some("/h")), at_home);
+        }
     }
 
     #[test]
