@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
 mod cli;
+mod doubt;
 mod http;
 mod store_behavior;
