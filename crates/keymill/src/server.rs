@@ -136,17 +136,17 @@ async fn serve(
     let Connection { stream, _place } = connection;
     let stream = TcpStream::from_std(stream)?;
     let is_http2 = timeout(limits.header_time_max, speaks_http2(&stream)).await??;
-    let activity = Arc::new(Activity::default());
-    let answer = service_fn({
-        let activity = activity.clone();
-        move |request| {
-            let (http, activity) = (http.clone(), activity.clone());
-            async move {
-                activity.started.fetch_add(1, Ordering::Relaxed);
-                let answer = http.answer(request).await;
-                activity.ended.fetch_add(1, Ordering::Relaxed);
-                answer
-            }
+    // One reference count a connection: a count that all threads share would slow them all.
+    let shared = Arc::new((http, Activity::default()));
+    let activity = &shared.1;
+    let answer = service_fn(|request| {
+        let shared = shared.clone();
+        async move {
+            let (http, activity) = &*shared;
+            activity.started.fetch_add(1, Ordering::Relaxed);
+            let answer = http.answer(request).await;
+            activity.ended.fetch_add(1, Ordering::Relaxed);
+            answer
         }
     });
     if is_http2 {
@@ -155,14 +155,14 @@ async fn serve(
             .keep_alive_interval(limits.idle_time_max)
             .max_concurrent_streams(256)
             .serve_connection(TokioIo::new(stream), answer);
-        watch_over(connection, http2::Connection::graceful_shutdown, &activity, limits, drain).await
+        watch_over(connection, http2::Connection::graceful_shutdown, activity, limits, drain).await
     } else {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time_max)
             .pipeline_flush(true)
             .serve_connection(TokioIo::new(stream), answer);
-        watch_over(connection, http1::Connection::graceful_shutdown, &activity, limits, drain).await
+        watch_over(connection, http1::Connection::graceful_shutdown, activity, limits, drain).await
     }
 }
 

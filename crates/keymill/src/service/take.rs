@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use keymill_core::KeyText;
+
 use super::{Service, ServiceError, Space};
 use crate::mill::Dry;
 use crate::refill::{check_grant, floor_of, raise, raise_to};
@@ -41,10 +43,12 @@ impl Service {
         Ok(Taken { count: taken })
     }
 
-    /// Takes one key without waiting; `None` when the caller would have to, or when the key
-    /// drawn must not be handed out.
+    /// Takes one key of a space that this instance has met, without waiting and without a
+    /// reference count that all threads would have to share; `None` where that is not possible.
     #[inline]
-    pub fn take_now(&self, space: &Space) -> Option<keymill_core::KeyText> {
+    pub fn take_now(&self, space: &str) -> Option<KeyText> {
+        let spaces = self.inner.spaces.load();
+        let space = spaces.get(space)?;
         let ordinals = space.mill.try_draw(1).ok()??;
         let key = space.codec.key(ordinals.start);
         (!space.blocks(&key)).then_some(key)

@@ -46,10 +46,7 @@ pub(super) async fn post(
         state.read_body(request.into_body()).await?;
     }
     let name = percent_decode_str(&name).decode_utf8_lossy();
-    let space = match state.service.known_space(&name) {
-        Some(space) => space,
-        None => state.service.space(&name).await?,
-    };
+    let space = state.service.space(&name).await?;
     let key_len = space.codec.shape().text_len_max();
     if plain {
         let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
@@ -103,13 +100,10 @@ pub(super) async fn get_key(
         }
     };
     let name = named.as_deref().unwrap_or(&state.default_space);
-    let space = match state.service.known_space(name) {
-        Some(space) => space,
-        None => state.service.space(name).await?,
-    };
-    if let Some(key) = state.service.take_now(&space) {
+    if let Some(key) = state.service.take_now(name) {
         return Ok(full("text/plain; charset=utf-8", bytes::Bytes::copy_from_slice(&key)));
     }
+    let space = state.service.space(name).await?;
     let mut body = BytesMut::with_capacity(space.codec.shape().text_len_max());
     state.service.take(&space, 1, |key| body.put_slice(key)).await?;
     Ok(full("text/plain; charset=utf-8", body.freeze()))
