@@ -11,9 +11,12 @@ mod space;
 mod store;
 mod take;
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
@@ -32,10 +35,13 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
     };
-    match runtime.block_on(run(args)) {
+    let code = match runtime.block_on(run(args)) {
         Ok(code) => code,
         Err(error) => fail(&error),
-    }
+    };
+    // A stop is bounded in time, whatever a blocking call of its own still waits for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    code
 }
 
 async fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -80,8 +86,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level)
-        .with_context(|| format!("log.level is `{}`", config.log_level))?;
+    let filter = EnvFilter::try_new(&config.log_level)?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match config.log_format {
         LogFormat::Text => {
@@ -96,10 +101,14 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
 /// Opens the store that the settings name, making its folder where it is ours to make.
 async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let data_dir = &config.data_dir;
-    std::fs::create_dir_all(data_dir).with_context(|| {
+    // For its owner alone: the secret may be kept in it.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
+    made.with_context(|| {
         format!("cannot make the data directory {}; set --data-dir", data_dir.display())
     })?;
-    Ok(crate::store::open(&config.store).await.map_err(ServiceError::from)?)
+    Ok(crate::store::open(&config.store, !config.require_existing)
+        .await
+        .map_err(ServiceError::from)?)
 }
 
 /// Starts a service for a command. One that only reads may do so from an unsafe store.

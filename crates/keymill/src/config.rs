@@ -6,6 +6,7 @@
 mod settings;
 
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,13 +14,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use keymill_core::Blocklist;
 use serde::Serialize;
+use tracing_subscriber::EnvFilter;
 
 pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
 use crate::secret::Master;
 use crate::server::ServerLimits;
-use crate::service::{Limits, WantedSpace};
-use crate::space::check_name;
+use crate::service::Limits;
+use crate::space::{SpaceSpec, Tuning, check_name};
 
 /// Everything a command needs to know, checked.
 #[derive(Debug)]
@@ -51,7 +53,7 @@ pub struct Config {
     /// Keys not to hand out.
     pub blocklist: Blocklist,
     /// Spaces to make at start.
-    pub spaces: BTreeMap<String, WantedSpace>,
+    pub spaces: BTreeMap<String, SpaceSpec>,
     /// Where all this comes from, for `config show`.
     pub shown: Settings,
 }
@@ -97,16 +99,18 @@ impl Config {
             Some(url) => url.clone(),
             None => format!("sqlite:{}", data_dir.join("keymill.db").display()),
         };
+        crate::store::check_url(&store).context("store")?;
         let listen = parse_listen(&filled.listen)?;
+        check_log_level(&filled.log.level)?;
         let default_space = filled.default_space.clone();
         check_name(&default_space).context("default_space")?;
         let mut spaces = BTreeMap::new();
         for (name, space) in &filled.spaces {
             check_name(name).with_context(|| format!("[spaces.{name}]"))?;
             let in_space = || format!("[spaces.{name}]");
-            space.definition().shape().with_context(in_space)?;
-            space.tuning().unwrap_or_default().check().with_context(in_space)?;
-            spaces.insert(name.clone(), space.into());
+            space.definition().check().with_context(in_space)?;
+            space.tuning_over(&Tuning::default()).check().with_context(in_space)?;
+            spaces.insert(name.clone(), space.clone());
         }
         let mut shown = filled.clone();
         shown.store = Some(redact(&store));
@@ -144,9 +148,9 @@ impl Config {
     }
 
     /// The space of this name as the settings want it; the default space is always wanted.
-    pub fn wanted_space(&self, name: &str) -> Option<WantedSpace> {
+    pub fn wanted_space(&self, name: &str) -> Option<SpaceSpec> {
         let configured = self.spaces.get(name).cloned();
-        configured.or_else(|| (name == self.default_space).then(WantedSpace::default))
+        configured.or_else(|| (name == self.default_space).then(SpaceSpec::default))
     }
 }
 
@@ -197,6 +201,7 @@ fn parse_listen(text: &str) -> anyhow::Result<SocketAddr> {
 /// The secret, from the environment or the file named.
 fn secret(file: Option<&Path>) -> anyhow::Result<Option<Master>> {
     let given = match (std::env::var("KEYMILL_SECRET"), file) {
+        (Err(VarError::NotUnicode(_)), _) => bail!("KEYMILL_SECRET is not UTF-8 text"),
         (Ok(text), _) => Some((zeroize::Zeroizing::new(text), "KEYMILL_SECRET".to_owned())),
         (Err(_), Some(path)) => {
             let text = std::fs::read_to_string(path)
@@ -223,6 +228,20 @@ fn blocklist(builtin: bool, file: Option<&Path>) -> anyhow::Result<Blocklist> {
         (false, Some(_)) => Blocklist::new(words),
     };
     made.with_context(|| format!("the blocklist {}", file.unwrap_or(Path::new("")).display()))
+}
+
+/// Refuses a level that the log's filter would take for the name of a module.
+fn check_log_level(level: &str) -> anyhow::Result<()> {
+    let known = ["error", "warn", "info", "debug", "trace", "off"];
+    let is_level = known.contains(&level.to_ascii_lowercase().as_str());
+    let is_filter = level.contains(['=', ',']) && EnvFilter::try_new(level).is_ok();
+    if !is_level && !is_filter {
+        bail!(
+            "log.level is `{level}`: use {}, or a filter such as keymill=debug,warn",
+            known.join(", ")
+        );
+    }
+    Ok(())
 }
 
 fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {

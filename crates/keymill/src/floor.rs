@@ -11,12 +11,16 @@
 //! - What [`Floors::raise`] has returned from survives the process and the machine.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+/// How long another process may hold a floor file, before it must be paused or gone astray.
+const LOCK_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A point in the life of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -93,10 +97,7 @@ impl Floors {
     pub fn of(&self, space: &str) -> io::Result<Floor> {
         let mut mark = self.memory().get(space).copied().unwrap_or_default();
         for path in &self.files {
-            let content = read(path)?;
-            if let Some(&seen) = content.get(&self.store).and_then(|spaces| spaces.get(space)) {
-                mark = mark.max(seen);
-            }
+            mark = mark.max(mark_in(path, &self.store, space)?);
         }
         Ok(Floor { store: self.store.clone(), mark })
     }
@@ -162,9 +163,38 @@ impl Floors {
     }
 }
 
+/// A lock among processes, held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Waits for the lock, but not for ever: its holder may be paused.
+    pub(crate) fn take(path: &Path, time_max: Duration) -> io::Result<FileLock> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        let file = file.map_err(|error| named(path, &error))?;
+        let deadline = Instant::now() + time_max;
+        loop {
+            match file.try_lock() {
+                // Closing the file unlocks it.
+                Ok(()) => return Ok(FileLock { _file: file }),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let held = format!("held by another process for over {time_max:?}");
+                    return Err(named(path, &io::Error::new(io::ErrorKind::TimedOut, held)));
+                }
+                Err(TryLockError::Error(error)) => return Err(named(path, &error)),
+            }
+        }
+    }
+}
+
 /// A floor file under its lock, so that processes merge and never overwrite each other's.
 struct LockedFile {
-    lock: File,
+    _lock: FileLock,
     path: PathBuf,
     content: FileContent,
 }
@@ -172,15 +202,8 @@ struct LockedFile {
 impl LockedFile {
     fn open(path: &Path) -> io::Result<LockedFile> {
         // The lock is a file of its own, because the floor file itself is replaced by rename.
-        let lock_path = path.with_extension("lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(|error| named(&lock_path, &error))?;
-        lock.lock().map_err(|error| named(&lock_path, &error))?;
-        Ok(LockedFile { lock, path: path.to_owned(), content: read(path)? })
+        let lock = FileLock::take(&path.with_extension("lock"), LOCK_TIME_MAX)?;
+        Ok(LockedFile { _lock: lock, path: path.to_owned(), content: read(path)? })
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -200,11 +223,11 @@ impl LockedFile {
     }
 }
 
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        // Closing the file unlocks it too; this only says so.
-        let _ = self.lock.unlock();
-    }
+/// The mark of a space in one floor file.
+pub(crate) fn mark_in(path: &Path, store: &str, space: &str) -> io::Result<Mark> {
+    let content = read(path)?;
+    let mark = content.get(store).and_then(|spaces| spaces.get(space));
+    Ok(mark.copied().unwrap_or_default())
 }
 
 fn read(path: &Path) -> io::Result<FileContent> {

@@ -155,6 +155,14 @@ impl Mill {
         taken
     }
 
+    /// Takes back what the heartbeat, or a lease, said of a store that went back.
+    pub(crate) fn recovered(&self) {
+        if matches!(**self.outlook.load(), Outlook::WentBack(_)) {
+            self.set_outlook(Outlook::Filling);
+            self.low.notify_one();
+        }
+    }
+
     pub(crate) fn set_outlook(&self, outlook: Outlook) {
         if **self.outlook.load() != outlook {
             self.outlook.store(Arc::new(outlook));
@@ -173,6 +181,7 @@ impl Mill {
 
     #[cold]
     async fn wait(&self, wanted: u64) -> Result<Range<u64>, Dry> {
+        self.low.notify_one();
         let Ok(_place) = self.places.try_acquire() else {
             return Err(Dry::Crowded);
         };

@@ -100,6 +100,8 @@ impl Refill {
             if retry.at.is_some_and(|at| Instant::now() < at) {
                 continue;
             }
+            // Spent: a time that has passed would wake this loop at once, for ever.
+            retry.at = None;
             let tuning = self.tuning.borrow().clone();
             if !self.wants_more(&pace, &tuning, &held, beat) {
                 continue;
@@ -132,16 +134,18 @@ impl Refill {
         if self.mill.leases.has_next() {
             return false;
         }
-        // A mill that nobody has asked for anything leases nothing.
-        if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
-            return false;
-        }
         let left = self.mill.left();
         match *self.mill.outlook() {
+            // Until it answers: callers are refused by this outlook, so only success may end it.
+            Outlook::Away(_) => return true,
             // Asked again with every heartbeat, and once when there is a spent lease to report.
             Outlook::Exhausted { .. } => return beat || !spent(held, left).is_empty(),
             Outlook::WentBack(_) | Outlook::Sealed => return beat,
-            Outlook::Filling | Outlook::Away(_) => {}
+            Outlook::Filling => {}
+        }
+        // A mill that nobody has asked for anything leases nothing.
+        if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
+            return false;
         }
         let wanted = pace.demand(tuning.horizon()).max(tuning.lease_size_min / 4).max(1);
         self.mill.leases.set_low_mark(wanted);
@@ -182,6 +186,7 @@ impl Refill {
             let _ = self.store.give_back(&back).await;
             return Err(error);
         }
+        self.confirm(&grant).await?;
         self.progress.send_modify(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -198,6 +203,21 @@ impl Refill {
             "leased"
         );
         Ok(grant)
+    }
+
+    /// Looks once more, now that the floor is raised. This process may have been paused between
+    /// the commit and the floor, while the store was taken back and moved on without knowing of
+    /// this lease; from here on, whoever moves it on knows.
+    async fn confirm(&self, grant: &Grant) -> Result<(), StoreError> {
+        let found = self.store.lease_of(&self.space, grant.ordinals.start).await?;
+        if found
+            .is_some_and(|found| found.lease == grant.lease && found.holder.id == self.instance.id)
+        {
+            return Ok(());
+        }
+        self.progress.send_modify(|progress| progress.burned += 1);
+        let lost = format!("lease {} is not on record any more", grant.lease);
+        Err(StoreError::went_back(&self.space, grant.mark, lost))
     }
 
     /// Turns a refusal into the mill's outlook and the time of the next try.
@@ -246,22 +266,24 @@ impl Refill {
                 "a rest {rest:?} larger than its lease {ordinals:?}"
             );
             let count = rest.end - rest.start;
-            match self.give_back_one(lease, rest).await {
-                Ok(()) => {
-                    tracing::info!(
-                        space = self.space,
-                        lease,
-                        count,
-                        "gave back what was not drawn"
-                    );
-                }
-                Err(error) => {
-                    tracing::warn!(
-                        space = self.space,
-                        lease,
-                        count,
-                        "could not give back: {error}"
-                    );
+            let mut retry = Retry::default();
+            loop {
+                match self.give_back_one(lease, rest.clone()).await {
+                    Ok(()) => {
+                        let space = &self.space;
+                        tracing::info!(space, lease, count, "gave back what was not drawn");
+                        break;
+                    }
+                    // Asked again until the stop runs out of time; on a closed lease it is harmless.
+                    Err(StoreError::Unavailable(_) | StoreError::InDoubt(_)) => {
+                        retry.again(false);
+                        sleep_until(retry.at.expect("just set")).await;
+                    }
+                    Err(error) => {
+                        let space = &self.space;
+                        tracing::warn!(space, lease, count, "could not give back: {error}");
+                        break;
+                    }
                 }
             }
         }

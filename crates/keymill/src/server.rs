@@ -153,7 +153,7 @@ async fn serve(
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(limits.idle_time_max)
-            .max_concurrent_streams(256)
+            .max_concurrent_streams(64)
             .serve_connection(TokioIo::new(stream), answer);
         watch_over(connection, http2::Connection::graceful_shutdown, activity, limits, drain).await
     } else {
@@ -193,6 +193,8 @@ where
     loop {
         tokio::select! {
             ended = connection.as_mut() => return Ok(ended?),
+            // A client that does not read what it asked for must not keep its place for ever.
+            () = sleep(limits.idle_time_max), if ending => return Err("the client does not read".into()),
             _ = periods.tick(), if !ending => {
                 let started = activity.started.load(Ordering::Relaxed);
                 let busy = started != activity.ended.load(Ordering::Relaxed);

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
 pub use registry::Space;
-pub use spaces::{Ensured, SpaceReport, WantedSpace};
+pub use spaces::{Ensured, SpaceReport};
 pub use take::Taken;
 
 use crate::floor::{Floors, OtherStore};
@@ -135,6 +135,15 @@ pub enum ServiceError {
         /// The fingerprint on record.
         wanted: String,
     },
+    /// The store keeps no secret, and its spaces were made with one.
+    #[error(
+        "the store keeps no secret, and the keyspace `{space}` was made with one: set KEYMILL_SECRET \
+         or `secret_file` to it"
+    )]
+    SecretMissing {
+        /// The space.
+        space: String,
+    },
     /// Something would have to be created, and the instance was told not to.
     #[error("{0} does not exist, and --require-existing forbids creating it")]
     NotExisting(String),
@@ -217,10 +226,16 @@ impl Service {
     /// costs a gap.
     pub async fn stop(&self, time_max: Duration) {
         self.inner.stop.send_replace(true);
-        let tasks = std::mem::take(&mut *self.tasks());
-        if tokio::time::timeout(time_max, tasks.join_all()).await.is_err() {
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(time_max, all).await.is_err() {
             tracing::warn!("gave up giving leases back after {time_max:?}");
         }
+    }
+
+    /// Says goodbye for a command that has never announced itself.
+    pub async fn leave(&self) {
+        heartbeat::say_goodbye(self).await;
     }
 
     /// This process, as leases name it.
@@ -231,6 +246,12 @@ impl Service {
     /// The store in words.
     pub fn place(&self) -> Place {
         self.inner.store.place()
+    }
+
+    /// The store itself, for commands that look at it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.inner.store
     }
 
     /// How much of everything.
@@ -305,6 +326,10 @@ async fn stored_secret(
     }
     if require_existing {
         return Err(ServiceError::NotExisting("a secret in the store".to_owned()));
+    }
+    let spaces = store.spaces().await?;
+    if let Some(space) = spaces.into_iter().find(|space| space.fingerprint.is_some()) {
+        return Err(ServiceError::SecretMissing { space: space.name });
     }
     spaces::check_store(floors)?;
     let text = store.secret(Some(&Master::random_text())).await?;

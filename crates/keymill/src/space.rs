@@ -181,6 +181,16 @@ impl Definition {
         })
     }
 
+    /// Refuses what no secret could make work.
+    pub fn check(&self) -> Result<(), DefinitionError> {
+        let shape = self.shape()?;
+        match self.kind {
+            Kind::Sequential => Codec::sequential(shape, self.step, self.offset)?,
+            Kind::Shuffled => Codec::shuffled(shape, self.step, self.offset, &[0; 16])?,
+        };
+        Ok(())
+    }
+
     /// Builds what turns this space's ordinals into keys.
     pub fn codec(&self, name: &str, master: &Master) -> Result<Codec, DefinitionError> {
         let shape = self.shape()?;
@@ -262,20 +272,14 @@ impl SpaceSpec {
         }
     }
 
-    /// The changeable part, if any of it was given.
-    pub fn tuning(&self) -> Option<Tuning> {
-        let default = Tuning::default();
-        let tuning = Tuning {
-            lease_size_min: self.lease_size_min.unwrap_or(default.lease_size_min),
-            lease_size_max: self.lease_size_max.unwrap_or(default.lease_size_max),
-            horizon_seconds: self.horizon_seconds.unwrap_or(default.horizon_seconds),
-            blocklist: self.blocklist.unwrap_or(default.blocklist),
-        };
-        let given = self.lease_size_min.is_some()
-            || self.lease_size_max.is_some()
-            || self.horizon_seconds.is_some()
-            || self.blocklist.is_some();
-        given.then_some(tuning)
+    /// The changeable part: what was given, over what was there.
+    pub fn tuning_over(&self, before: &Tuning) -> Tuning {
+        Tuning {
+            lease_size_min: self.lease_size_min.unwrap_or(before.lease_size_min),
+            lease_size_max: self.lease_size_max.unwrap_or(before.lease_size_max),
+            horizon_seconds: self.horizon_seconds.unwrap_or(before.horizon_seconds),
+            blocklist: self.blocklist.unwrap_or(before.blocklist),
+        }
     }
 }
 

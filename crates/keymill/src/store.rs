@@ -30,7 +30,7 @@ mod open;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-pub use open::open;
+pub use open::{check_url, open};
 
 /// Revisions of one era; an advance begins the next one, so that it lies beyond every
 /// revision that any instance can have seen, without having to ask them.
@@ -43,8 +43,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// its data.
     async fn identity(&self) -> Result<String, StoreError>;
 
-    /// Makes a space, or returns the one that has the name already, whatever its definition.
-    async fn create(&self, new: &NewSpace) -> Result<Created, StoreError>;
+    /// Makes a space, or returns the one that has the name already, whatever its definition. A
+    /// name that the floor knows and the store does not is refused: its keys may be in use.
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError>;
 
     /// Replaces the changeable settings of a space.
     async fn tune(
@@ -71,10 +72,15 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// one transaction. Does nothing when the lease is not open or not the caller's.
     async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError>;
 
-    /// Moves `next` up to at least `to`, drops what was given back, and begins a new era of
-    /// revisions, beyond all that any instance has seen. What lies between is never granted.
-    async fn advance(&self, space: &str, to: u64, by: &Instance)
-    -> Result<SpaceRecord, StoreError>;
+    /// Moves `next` up to at least that of `to`, drops what was given back, and begins a new era
+    /// of revisions, beyond all that any instance has seen and beyond `to`. What lies between is
+    /// never granted.
+    async fn advance(
+        &self,
+        space: &str,
+        to: Mark,
+        by: &Instance,
+    ) -> Result<SpaceRecord, StoreError>;
 
     /// Ends a space: nothing is granted any more. Sealing twice changes nothing.
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError>;
@@ -374,8 +380,7 @@ pub enum StoreError {
 /// How a store that went back in time was noticed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the store went back in time: {evidence}. Keys beyond that point may be in use, so none are \
-     granted. Run `keymill space advance {space} --to {}` to go on beyond them", seen.next
+    "the store went back in time: {evidence}. Keys beyond that point may be in use, so none are granted. {remedy}"
 )]
 pub struct WentBack {
     /// The space concerned.
@@ -384,12 +389,39 @@ pub struct WentBack {
     pub seen: Mark,
     /// How it shows.
     pub evidence: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 impl StoreError {
-    /// A [`StoreError::WentBack`] with what showed it.
+    /// A [`StoreError::WentBack`] with what showed it; `space advance` leads out.
     pub fn went_back(space: &str, seen: Mark, evidence: String) -> StoreError {
-        StoreError::WentBack(Arc::new(WentBack { space: space.to_owned(), seen, evidence }))
+        let next = seen.next;
+        let remedy =
+            format!("Run `keymill space advance {space} --to {next}` to go on beyond them");
+        let space = space.to_owned();
+        StoreError::WentBack(Arc::new(WentBack { space, seen, evidence, remedy }))
+    }
+
+    /// A [`StoreError::WentBack`] of a space that was seen and is not there any more.
+    pub fn gone(space: &str, seen: Mark) -> StoreError {
+        StoreError::WentBack(Arc::new(WentBack {
+            space: space.to_owned(),
+            seen,
+            evidence: format!("the keyspace `{space}` is gone from it"),
+            remedy: "Restore a backup that has it, or use another name".to_owned(),
+        }))
+    }
+
+    /// A [`StoreError::WentBack`] of a store that has become another one.
+    pub fn other_store(space: &str, floor: &Floor, found: &str) -> StoreError {
+        StoreError::WentBack(Arc::new(WentBack {
+            space: space.to_owned(),
+            seen: floor.mark,
+            evidence: format!("it was the store {} and is now {found}", floor.store),
+            remedy: "Restore the store that was there, or start with another data directory"
+                .to_owned(),
+        }))
     }
 }
 
@@ -403,7 +435,7 @@ impl SpaceRecord {
     pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
         let went_back = |evidence| Err(StoreError::went_back(&self.name, floor.mark, evidence));
         if floor.store != store {
-            return went_back(format!("it was the store {} and is now {store}", floor.store));
+            return Err(StoreError::other_store(&self.name, floor, store));
         }
         if !self.mark.has_reached(floor.mark) {
             return went_back(format!(

@@ -2,7 +2,7 @@
 
 use keymill_proof::{Server, ServerSpec};
 
-use super::{Received, eventually, is_problem, put, take};
+use super::{Received, eventually, get, is_problem, put, take};
 
 const SHUFFLED: &str = r#"{"alphabet": "base36", "length": 4, "blocklist": false}"#;
 const SEQUENTIAL: &str =
@@ -70,4 +70,27 @@ fn a_range_that_comes_back_is_found_and_drawn() {
         received.keys.len() == 1_000
     });
     is_problem(&take(&first, "small", 1), 409, "exhausted");
+}
+
+#[test]
+fn an_instance_that_never_held_a_lease_finds_what_comes_back_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = |data_dir| {
+        ServerSpec::keymill(folder.path(), data_dir).env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2")
+    };
+    let (mut first, second) = (Server::start(&spec("d0")), Server::start(&spec("d1")));
+    let one = r#"{"kind": "sequential", "alphabet": "01", "length": 1, "blocklist": false}"#;
+    put(&first, "two", one);
+    let mut received = Received::default();
+    received.add(&take(&first, "two", 1));
+    eventually("the first has leased all", || {
+        get(&first, "/v1/spaces/two").text().contains("\"remaining\":0")
+    });
+    is_problem(&take(&second, "two", 1), 409, "exhausted");
+    first.stop();
+    eventually("what came back is taken", || {
+        let answer = take(&second, "two", 1);
+        answer.status == 200 && received.add(&answer) == 1
+    });
+    assert_eq!(received.keys.len(), 2);
 }

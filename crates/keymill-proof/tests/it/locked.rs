@@ -56,3 +56,34 @@ fn a_database_locked_for_thirty_seconds_stops_no_take_that_has_a_lease() {
     eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
     println!("{takes} takes and {refusals} refusals while locked, the slowest refusal {slowest:?}");
 }
+
+#[test]
+fn an_instance_whose_first_demand_meets_a_locked_database_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+    let locker = rusqlite::Connection::open(folder.path().join("keymill.db")).unwrap();
+    locker.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    is_problem(&take(&server, "default", 1), 503, "dry");
+    // Long enough for the lease that nobody waits for any more to be refused as well.
+    eventually("the failure shows", || get(&server, "/readyz").status == 503);
+    locker.execute_batch("COMMIT").unwrap();
+    eventually("keys come", || take(&server, "default", 1).status == 200);
+    eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
+}
+
+#[test]
+fn a_floor_file_held_by_a_paused_process_stops_nobody_for_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+    let held = std::fs::File::open(folder.path().join("keymill.db-floors.lock")).unwrap();
+    held.lock().unwrap();
+    let asked_at = Instant::now();
+    is_problem(&take(&server, "default", 1), 503, "dry");
+    assert!(asked_at.elapsed() < Duration::from_secs(5));
+    held.unlock().unwrap();
+    eventually("keys come", || take(&server, "default", 1).status == 200);
+    held.lock().unwrap();
+    let stopped_at = Instant::now();
+    server.stop();
+    assert!(stopped_at.elapsed() < Duration::from_secs(16), "a stop is bounded in time");
+}

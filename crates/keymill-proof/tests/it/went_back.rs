@@ -146,6 +146,76 @@ fn a_living_instance_notices_by_itself_and_goes_on_after_the_advance() {
     eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
 }
 
+#[test]
+fn an_instance_restarted_on_an_old_store_goes_on_after_the_advance() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let quick = spec(folder, "d0").env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2");
+    let mut received = Received::default();
+    let mut server = Server::start(&quick);
+    // Twice: the second backup is from before the first advance.
+    back_up(folder);
+    for _ in 0..2 {
+        received.add(&take(&server, "default", 2_000));
+        server.kill();
+        restore(folder, Way::InPlace);
+        server = Server::start(&quick);
+        is_problem(&take(&server, "default", 1), 503, "store_went_back");
+        advance(folder);
+        eventually("it goes on", || {
+            let answer = take(&server, "default", 1_000);
+            answer.status == 200 && received.add(&answer) == 1_000
+        });
+    }
+}
+
+#[test]
+fn another_program_that_looks_at_the_database_changes_nothing() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let log = || std::fs::metadata(folder.join("keymill.db-wal")).map(|log| log.ino()).ok();
+    let servers = [Server::start(&spec(folder, "d0")), Server::start(&spec(folder, "d1"))];
+    let before = log();
+    assert!(before.is_some());
+    let mut received = Received::default();
+    for _ in 0..50 {
+        // SQLite removes the log when the last one closes the database; this one is not the last.
+        let looker = Connection::open(folder.join("keymill.db")).unwrap();
+        looker.query_row("SELECT count(*) FROM leases", [], |row| row.get::<_, i64>(0)).unwrap();
+        looker.close().unwrap();
+        assert_eq!(log(), before, "the log was removed under living instances");
+        for server in &servers {
+            received.add(&take(server, "default", 700));
+        }
+    }
+    for server in &servers {
+        assert!(get(server, "/readyz").text().contains("\"problems\":[]"));
+    }
+}
+
+#[test]
+fn a_log_removed_under_an_instance_ends_its_grants_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let first = Server::start(&spec(folder, "d0"));
+    let mut received = Received::default();
+    received.add(&take(&first, "default", 10));
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(folder.join(format!("keymill.db{suffix}"))).unwrap();
+    }
+    let refusal = received.drain(first.address(), "default", 100);
+    is_problem(&refusal, 503, "dry");
+    assert!(refusal.text().contains("log of"), "{}", refusal.text());
+    // Whoever comes after it finds the database as old as its last checkpoint.
+    if let Ok(second) = Server::try_start(&spec(folder, "d1")) {
+        let answer = take(&second, "default", 100);
+        if answer.status == 200 {
+            received.add(&answer);
+        }
+    }
+}
+
 fn back_up(folder: &Path) {
     copy(&folder.join("keymill.db"), &folder.join("backup.db"));
 }

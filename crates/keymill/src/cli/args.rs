@@ -47,7 +47,7 @@ pub(super) enum Command {
         /// The keyspace [default: default]
         space: Option<String>,
         /// How many
-        #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(short = 'n', long, default_value_t = 1, allow_negative_numbers = true, value_parser = parse_count)]
         count: u64,
     },
     /// Serve keys over HTTP
@@ -82,7 +82,7 @@ pub(super) enum Command {
     /// Make, show, advance and end keyspaces
     #[command(subcommand)]
     Space(SpaceCommand),
-    /// Is the store safe to lease from
+    /// Look at the store
     #[command(subcommand)]
     Store(StoreCommand),
     /// The master secret
@@ -161,7 +161,8 @@ pub(super) enum StoreCommand {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SecretCommand {
-    /// Move the secret that was made at first start out of the store, into a file
+    /// Write the secret that was made at first start to a file, and with --forget remove it from
+    /// the store
     #[command(
         after_help = "Examples:\n  keymill secret export /etc/keymill/secret\n  keymill secret export /etc/keymill/secret --forget    and remove it from the store"
     )]
@@ -184,6 +185,14 @@ pub(super) enum ConfigCommand {
         #[arg(long)]
         default: bool,
     },
+}
+
+/// Reads how many keys are wanted.
+fn parse_count(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err("must be a whole number, 1 or more".to_owned()),
+    }
 }
 
 impl Args {

@@ -48,14 +48,19 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     let http = Http::new(service.clone(), &config.default_space, config.body_max);
     let stop = stop_signal()?;
     service.announce(address.to_string());
-    eprintln!("{}", greeting(&service, &records, address));
+    eprintln!("{}", greeting(&service, &records, &config.default_space, address));
     server::run(listener, http, limits, stop).await?;
     service.stop(limits.drain_time_max).await;
-    tracing::info!("stopped; every lease was given back that could be");
+    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-fn greeting(service: &Service, records: &[SpaceRecord], address: std::net::SocketAddr) -> String {
+fn greeting(
+    service: &Service,
+    records: &[SpaceRecord],
+    default_space: &str,
+    address: std::net::SocketAddr,
+) -> String {
     let place = service.place();
     let how = if place.created { "created" } else { "opened" };
     let mut text = format!("keymill {}\n", env!("CARGO_PKG_VERSION"));
@@ -82,7 +87,13 @@ fn greeting(service: &Service, records: &[SpaceRecord], address: std::net::Socke
     }
     line("listening", format!("http://{address}"));
     line("docs", format!("http://{address}/docs"));
-    write!(text, "\n  curl http://{address}/get-key\n").expect("writing to a String cannot fail");
+    let mut curl = format!("curl http://{address}/get-key");
+    if let [first, ..] = records
+        && !records.iter().any(|record| record.name == default_space)
+    {
+        curl = format!("curl 'http://{address}/get-key?space={}'", first.name);
+    }
+    write!(text, "\n  {curl}\n").expect("writing to a String cannot fail");
     text
 }
 

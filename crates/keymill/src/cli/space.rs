@@ -4,19 +4,20 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::args::SpaceCommand;
 use super::open_service;
 use crate::config::Config;
 use crate::front::http::SpaceView;
 use crate::service::{Service, SpaceReport};
+use crate::space::{Definition, Kind};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(config).await?;
     match command {
         SpaceCommand::Create { name, spec, json } => {
-            let ensured = service.ensure_space(&name, &(&*spec).into()).await?;
+            let ensured = service.ensure_space(&name, &spec).await?;
             if !ensured.made {
                 eprintln!("keymill: the keyspace `{name}` was there already, just like this");
             }
@@ -26,10 +27,10 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         SpaceCommand::Show { name, json } => show(&service, &name, json).await?,
         SpaceCommand::Advance { name, to } => {
             let before = service.report(&name).await?.record.mark.next;
-            let record = service.advance(&name, to).await?;
+            let after = service.advance(&name, to).await?.mark.next;
             eprintln!(
-                "keymill: `{name}` moved from ordinal {before} to {}; what lies between is never granted",
-                record.mark.next
+                "keymill: `{name}` goes on at ordinal {after}; {} below are passed over, and what was given back is dropped",
+                after - before
             );
         }
         SpaceCommand::Seal { name, yes } => {
@@ -52,23 +53,24 @@ async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["KEYSPACE", "KIND", "SHAPE", "LEASED", "REMAINING", "EXAMPLE OF DENSITY"]);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["KEYSPACE", "KIND", "SHAPE", "LEASED", "REMAINING", "GUESS HITS"]);
     for report in reports {
-        let shape = &report.record.definition;
-        let kind = if report.record.sealed {
-            format!("{} (sealed)", shape.kind)
-        } else {
-            shape.kind.to_string()
-        };
+        let definition = &report.record.definition;
+        let sealed = if report.record.sealed { " (sealed)" } else { "" };
         table.add_row([
             report.record.name.clone(),
-            kind,
-            format!("{}×{}", shape.alphabet, shape.length),
+            format!("{}{sealed}", definition.kind),
+            shape(definition),
             report.leased.to_string(),
             report.remaining.to_string(),
-            odds(report.density),
+            odds(&report),
         ]);
+    }
+    for column in [3, 4] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     println!("{table}");
     Ok(())
@@ -86,40 +88,62 @@ async fn show(service: &Service, name: &str, json: bool) -> anyhow::Result<()> {
 
 fn print(report: &SpaceReport) {
     let line = |name: &str, value: String| println!("{name:<12} {value}");
-    let (record, shape) = (&report.record, &report.record.definition);
+    let (record, definition) = (&report.record, &report.record.definition);
     line("keyspace", record.name.clone());
-    line("kind", format!("{}{}", shape.kind, if record.sealed { ", sealed" } else { "" }));
-    let mut form = format!("{}×{}", shape.alphabet, shape.length);
-    if !shape.prefix.is_empty() {
-        form += &format!(", prefix {}", shape.prefix);
-    }
-    if shape.group > 0 {
-        form += &format!(", groups of {}", shape.group);
-    }
-    if shape.check {
-        form += ", check character";
-    }
-    line("shape", form);
-    if shape.step > 1 {
-        line("interleaved", format!("every {}th number from {}", shape.step, shape.offset));
+    line("kind", format!("{}{}", definition.kind, if record.sealed { ", sealed" } else { "" }));
+    line("shape", shape(definition));
+    if definition.step > 1 {
+        let Definition { step, offset, .. } = definition;
+        line("interleaved", format!("numbers {offset}, {}, …", offset + step));
     }
     line("capacity", record.capacity.to_string());
     line("leased", report.leased.to_string());
     line("remaining", report.remaining.to_string());
-    line("density", odds(report.density));
-    line("leased/s", format!("{:.3} on average", report.leased_rate));
-    let end = report.exhausted_at.map_or("not in sight".to_owned(), |at| at.to_string());
-    line("used up", end);
+    line("guessing", odds(report));
+    line("rate", format!("{:.3} leased a second, on average", report.leased_rate));
+    line(
+        "used up",
+        match report.exhausted_at {
+            _ if record.sealed => "sealed: hands out no more keys".to_owned(),
+            _ if report.remaining == 0 => "already".to_owned(),
+            Some(at) => format!("about {}, at this rate", date(at)),
+            None => "not in sight".to_owned(),
+        },
+    );
     line("created", record.created_at.to_string());
 }
 
-/// The chance that a guess hits, as people say it.
-fn odds(density: f64) -> String {
-    if density <= 0.0 {
-        "no key in use".to_owned()
-    } else {
-        format!("1 guess in {:.0} hits", 1.0 / density)
+/// How keys are written, in a few words.
+fn shape(definition: &Definition) -> String {
+    let Definition { alphabet, length, prefix, group, check, .. } = definition;
+    let mut shape = match length {
+        0 => format!("{alphabet} integers"),
+        _ => format!("{alphabet}×{length}"),
+    };
+    if !prefix.is_empty() {
+        shape += &format!(", prefix {prefix}");
     }
+    if *group > 0 {
+        shape += &format!(", groups of {group}");
+    }
+    if *check {
+        shape += ", check character";
+    }
+    shape
+}
+
+/// The chance that a guess hits, as people say it.
+fn odds(report: &SpaceReport) -> String {
+    match report.record.definition.kind {
+        Kind::Sequential => "always: keys are in order".to_owned(),
+        Kind::Shuffled if report.leased == 0 => "never: no key in use".to_owned(),
+        Kind::Shuffled => format!("1 in {:.0}", 1.0 / report.density),
+    }
+}
+
+/// A day: a forecast is no better than that.
+fn date(at: jiff::Timestamp) -> String {
+    at.to_string().chars().take("2026-01-01".len()).collect()
 }
 
 fn confirmed(name: &str) -> anyhow::Result<bool> {

@@ -3,11 +3,12 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::bail;
 
-use super::open_service;
+use super::{check_safety, open_service};
 use crate::config::Config;
 use crate::service::ServiceError;
+use crate::space::check_name;
 
 pub(super) async fn run(
     config: Config,
@@ -16,14 +17,18 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let name = space.unwrap_or_else(|| config.default_space.clone());
     let wanted = config.wanted_space(&name);
+    let allow_unsafe_store = config.allow_unsafe_store;
     let service = open_service(config).await?;
+    check_safety(service.store(), allow_unsafe_store).await?;
     if let Some(wanted) = wanted {
         // The default keyspace, or one of the settings file: made where it is missing.
-        service.ensure_space(&name, &wanted).await?;
+        if service.ensure_space(&name, &wanted).await?.made {
+            eprintln!("keymill: made the keyspace `{name}`");
+        }
     }
     let space = match service.space(&name).await {
-        Err(error @ ServiceError::UnknownSpace(_)) => {
-            return Err(error).context(format!("make it with `keymill space create {name}`"));
+        Err(ServiceError::UnknownSpace(_)) if check_name(&name).is_ok() => {
+            bail!("there is no keyspace `{name}`; make it with `keymill space create {name}`");
         }
         space => space?,
     };
@@ -31,13 +36,12 @@ pub(super) async fn run(
     let mut written = Ok(());
     let taken = service
         .take_exactly(&space, count, |key| {
-            if written.is_ok() {
-                written = out.write_all(key).and_then(|()| out.write_all(b"\n"));
-            }
+            written = out.write_all(key).and_then(|()| out.write_all(b"\n"));
+            written.is_ok()
         })
         .await?;
-    written?;
-    out.flush()?;
+    written.and_then(|()| out.flush())?;
+    service.leave().await;
     if taken < count {
         eprintln!("keymill: the keyspace `{name}` ended after {taken} of {count} keys");
         return Ok(ExitCode::from(4));

@@ -166,7 +166,7 @@ impl VariableKind {
             },
             Switch => match text {
                 "1" | "true" | "yes" | "on" => toml::Value::Boolean(true),
-                "0" | "false" | "no" | "off" | "" => toml::Value::Boolean(false),
+                "0" | "false" | "no" | "off" => toml::Value::Boolean(false),
                 _ => bail!("neither true nor false"),
             },
         })
@@ -247,7 +247,13 @@ mod tests {
         let all = Settings::parse(&uncommented).unwrap();
         let links = &all.spaces["links"];
         assert_eq!(links.definition(), crate::space::Definition::default());
-        assert_eq!(links.tuning(), Some(crate::space::Tuning::default()));
+        let nothing = crate::space::Tuning {
+            lease_size_min: 0,
+            lease_size_max: 0,
+            horizon_seconds: 0,
+            blocklist: false,
+        };
+        assert_eq!(links.tuning_over(&nothing), crate::space::Tuning::default());
     }
 
     #[test]

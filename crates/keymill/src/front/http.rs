@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body as AxumBody;
-use axum::routing::{any, get, post};
+use axum::routing::{MethodFilter, any, get, on, post};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -61,11 +61,12 @@ impl Http {
         let router = Router::new()
             .route("/v1/spaces", get(spaces::list))
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
-            .route("/v1/spaces/{space}/keys", post(unreachable_take))
+            .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
             .route("/v1/spaces/{space}/keys/{key}", get(explain::explain))
             .route("/v1/leases", get(audit::leases))
             .route("/v1/instances", get(audit::instances))
-            .route("/get-key", get(unreachable_take))
+            // Answered above; here only so that a wrong method is told from a wrong path.
+            .route("/get-key", on(MethodFilter::GET, problem::method_not_allowed))
             .route("/healthz", get(health::alive))
             .route("/readyz", get(health::ready))
             .route("/metrics", get(health::metrics))
@@ -161,10 +162,4 @@ fn check_encoding(uri: &hyper::Uri) -> Result<(), Problem> {
         ));
     }
     Ok(())
-}
-
-/// Routes that [`Http::route`] answers itself: here only so that a wrong method on them is
-/// told from a wrong path.
-async fn unreachable_take() -> Problem {
-    Problem::internal()
 }

@@ -25,6 +25,11 @@ pub(super) async fn run(service: Service) {
     service.beat(true).await;
 }
 
+/// Tells the store that this instance has stopped.
+pub(super) async fn say_goodbye(service: &Service) {
+    service.beat(true).await;
+}
+
 impl Service {
     async fn beat(&self, stopping: bool) {
         let spaces = self.known_spaces();
@@ -68,6 +73,9 @@ impl Service {
             match self.compare_space(&store, &record, &floor, &lost).await {
                 Ok(()) => {
                     self.inner.health.space_recovered(&record.name);
+                    if let Some(space) = self.known_space(&record.name) {
+                        space.mill.recovered();
+                    }
                     self.update_space(record);
                 }
                 Err(error @ StoreError::WentBack(_)) => self.went_back(&record.name, &error),
@@ -75,8 +83,7 @@ impl Service {
             }
         }
         for (space, mark) in floors {
-            let evidence = format!("the keyspace `{space}` is gone from it");
-            self.went_back(&space, &StoreError::went_back(&space, mark, evidence));
+            self.went_back(&space, &StoreError::gone(&space, mark));
         }
     }
 

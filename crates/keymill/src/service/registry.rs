@@ -122,21 +122,27 @@ impl Service {
             progress: progress.subscribe(),
             record: ArcSwap::from_pointee(record),
         };
-        self.spawn(
-            Refill {
-                space: space.name.clone(),
-                store: inner.store.clone(),
-                floors: inner.floors.clone(),
-                instance: inner.instance.clone(),
-                mill,
-                tuning: space.tuning.subscribe(),
-                heartbeat: inner.heartbeat.subscribe(),
-                stop: inner.stop.subscribe(),
-                unsafe_store: inner.unsafe_store.is_some(),
-                progress,
+        let refill = Refill {
+            space: space.name.clone(),
+            store: inner.store.clone(),
+            floors: inner.floors.clone(),
+            instance: inner.instance.clone(),
+            mill: mill.clone(),
+            tuning: space.tuning.subscribe(),
+            heartbeat: inner.heartbeat.subscribe(),
+            stop: inner.stop.subscribe(),
+            unsafe_store: inner.unsafe_store.is_some(),
+            progress,
+        };
+        let running = inner.runtime.spawn(refill.run());
+        let name = space.name.clone();
+        self.spawn(async move {
+            if running.await.is_err() {
+                tracing::error!(space = name, "the refill failed; start this instance again");
+                let reason = "its refill failed; this instance must be started again";
+                mill.set_outlook(Outlook::Away(reason.to_owned()));
             }
-            .run(),
-        );
+        });
         Ok(space)
     }
 

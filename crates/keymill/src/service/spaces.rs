@@ -4,27 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::{Service, ServiceError};
-use crate::floor::Floors;
+use crate::floor::{Floors, Mark};
 use crate::refill::{floor_of, raise_to};
-use crate::space::{CAPACITY_MAX, Definition, DefinitionError, SpaceSpec, Tuning, check_name};
+use crate::space::{CAPACITY_MAX, DefinitionError, SpaceSpec, Tuning, check_name};
 use crate::store::{Created, NewSpace, SpaceRecord};
-
-/// A space as somebody wants it.
-#[derive(Debug, Clone, Default)]
-pub struct WantedSpace {
-    /// What its keys look like.
-    pub definition: Definition,
-    /// How it is served; `None` leaves that as it is.
-    pub tuning: Option<Tuning>,
-    /// The first ordinal to grant, where the space is new.
-    pub start: u64,
-}
-
-impl From<&SpaceSpec> for WantedSpace {
-    fn from(spec: &SpaceSpec) -> WantedSpace {
-        WantedSpace { definition: spec.definition(), tuning: spec.tuning(), start: 0 }
-    }
-}
 
 /// What became of a wish for a space.
 #[derive(Debug)]
@@ -64,40 +47,29 @@ impl Service {
     pub async fn ensure_space(
         &self,
         name: &str,
-        wanted: &WantedSpace,
+        wanted: &SpaceSpec,
     ) -> Result<Ensured, ServiceError> {
         check_name(name)?;
         let inner = &self.inner;
-        let tuning = wanted.tuning.clone().unwrap_or_default();
-        tuning.check()?;
         match inner.store.space(name).await.map_err(ServiceError::from) {
             Ok(record) => return self.existing(record, wanted).await,
             Err(ServiceError::UnknownSpace(_)) => {}
             Err(error) => return Err(error),
         }
-        let codec = wanted.definition.codec(name, &inner.master)?;
-        let capacity = codec.capacity().min(CAPACITY_MAX);
-        if wanted.start >= capacity {
-            return Err(ServiceError::BadDefinition(DefinitionError::Setting {
-                setting: "start",
-                problem: format!("must be below the capacity, {capacity}"),
-            }));
-        }
+        let (definition, tuning) = (wanted.definition(), wanted.tuning_over(&Tuning::default()));
+        tuning.check()?;
+        let capacity = definition.codec(name, &inner.master)?.capacity().min(CAPACITY_MAX);
         if inner.require_existing {
             return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
         }
         check_store(&inner.floors)?;
-        let new = NewSpace {
-            name: name.to_owned(),
-            definition: wanted.definition.clone(),
-            tuning,
-            fingerprint: wanted.definition.fingerprint(name, &inner.master),
-            capacity,
-            start: wanted.start,
-        };
-        match inner.store.create(&new).await? {
+        let fingerprint = definition.fingerprint(name, &inner.master);
+        let name = name.to_owned();
+        let floor = floor_of(&inner.floors, &name).await?;
+        let new = NewSpace { name, definition, tuning, fingerprint, capacity, start: 0 };
+        match inner.store.create(&new, &floor).await? {
             Created::Made(record) => {
-                raise_to(&inner.floors, name, record.mark).await?;
+                raise_to(&inner.floors, &new.name, record.mark).await?;
                 self.open_space(record.clone()).await?;
                 Ok(Ensured { made: true, record })
             }
@@ -121,7 +93,14 @@ impl Service {
     pub async fn advance(&self, name: &str, to: Option<u64>) -> Result<SpaceRecord, ServiceError> {
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?;
-        let to = to.unwrap_or(0).max(floor.mark.next);
+        let before = inner.store.space(name).await?;
+        if let Some(to) = to.filter(|to| *to > before.capacity) {
+            return Err(ServiceError::BadDefinition(DefinitionError::Setting {
+                setting: "--to",
+                problem: format!("is {to}: the keyspace has only {} keys", before.capacity),
+            }));
+        }
+        let to = Mark { next: to.unwrap_or(0), revision: 0 }.max(floor.mark);
         let record = inner.store.advance(name, to, &inner.instance).await?;
         raise_to(&inner.floors, name, record.mark).await?;
         Ok(record)
@@ -138,17 +117,17 @@ impl Service {
     async fn existing(
         &self,
         mut record: SpaceRecord,
-        wanted: &WantedSpace,
+        wanted: &SpaceSpec,
     ) -> Result<Ensured, ServiceError> {
-        let differences = record.definition.differences(&wanted.definition);
+        let differences = record.definition.differences(&wanted.definition());
         if !differences.is_empty() {
             return Err(ServiceError::DifferentDefinition { space: record.name, differences });
         }
-        if let Some(tuning) = &wanted.tuning
-            && *tuning != record.tuning
-        {
+        let tuning = wanted.tuning_over(&record.tuning);
+        tuning.check()?;
+        if tuning != record.tuning {
             let floor = floor_of(&self.inner.floors, &record.name).await?;
-            record = self.inner.store.tune(&record.name, tuning, &floor).await?;
+            record = self.inner.store.tune(&record.name, &tuning, &floor).await?;
             raise_to(&self.inner.floors, &record.name, record.mark).await?;
         }
         self.open_space(record.clone()).await?;
@@ -161,7 +140,8 @@ impl Service {
         let domain = shape.capacity();
         let leased = record.mark.next - record.returned;
         let remaining = record.left();
-        let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(1.0);
+        // A rate over less than an hour says nothing about the next years.
+        let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(3_600.0);
         let space = self.known_space(&record.name);
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let (leased_rate, density) = (leased as f64 / age, leased as f64 / domain as f64);

@@ -11,7 +11,7 @@ use crate::refill::{check_grant, floor_of, raise, raise_to};
 use crate::store::{GiveBack, LeaseAsk};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
-const EXACT_LEASE_MAX: u64 = 1_000_000;
+const EXACT_LEASE_MAX: u64 = 100_000;
 
 /// How many keys a take gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,17 +55,17 @@ impl Service {
     }
 
     /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
-    /// the leases behind it.
+    /// the leases behind it. Ends early when `each` says that nobody reads any more.
     pub async fn take_exactly(
         &self,
         space: &Arc<Space>,
         count: u64,
-        mut each: impl FnMut(&[u8]) + Send,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
         let inner = &self.inner;
-        let mut taken = 0;
+        let (mut taken, mut read) = (0, true);
         let mut last_lease = None;
-        while taken < count {
+        while taken < count && read {
             let ask = LeaseAsk {
                 space: space.name.clone(),
                 instance: inner.instance.clone(),
@@ -82,9 +82,9 @@ impl Service {
             check_grant(&grant, ask.size);
             raise(&inner.floors, &space.name, &grant).await?;
             last_lease = Some(grant.lease);
-            taken += u64::from(space.write_keys(grant.ordinals.clone(), &mut each));
-            if taken >= count {
-                let end = grant.ordinals.end;
+            let end = grant.ordinals.end;
+            taken += u64::from(space.write_keys(grant.ordinals, |key| read = read && each(key)));
+            if taken >= count || !read {
                 let back = GiveBack {
                     space: space.name.clone(),
                     instance: inner.instance.id.clone(),

@@ -15,7 +15,10 @@ mod rows;
 mod tx;
 
 use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
@@ -29,7 +32,7 @@ use super::{
     LeaseRecord, NewSpace, Place, Pulse, SpaceRecord, Store, StoreError, must_be_on_record,
     next_era,
 };
-use crate::floor::{Floor, Mark};
+use crate::floor::{FileLock, Floor, Mark};
 use crate::instance::Instance;
 use crate::space::Tuning;
 
@@ -39,7 +42,7 @@ const SPACE: &str =
     FROM spaces";
 const SPACE_MAKE: &str = "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7) ON CONFLICT DO NOTHING";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)";
 const SPACE_MOVE: &str = "UPDATE spaces SET next = ?2, revision = ?3 WHERE name = ?1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
 const SPACE_SEAL: &str =
@@ -78,6 +81,9 @@ const INSTANCE_PAGE: &str =
     OR (started_at, id) > (SELECT started_at, id FROM instances WHERE id = ?1)
     ORDER BY started_at, id LIMIT ?2";
 
+/// How long to wait for another process that makes the schema.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(15);
+
 /// A SQLite database as a store.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -88,17 +94,20 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, making it where there is none, and brings its schema up
-    /// to date.
-    pub fn open(path: &Path) -> Result<SqliteStore, StoreError> {
-        let path = std::path::absolute(path).map_err(|error| broken(path, &error))?;
-        let created = !path.exists();
+    /// Opens the database at `path`, making it where there is none if `create`, and brings its
+    /// schema up to date.
+    pub fn open(path: &Path, create: bool) -> Result<SqliteStore, StoreError> {
+        let path = resolve(path).map_err(|error| broken(path, &error))?;
+        if !create && !path.exists() {
+            let path = path.display();
+            return Err(StoreError::Broken(format!("{path} does not exist, and is not created")));
+        }
         // Ten processes may start at once on a new file: one of them makes it, the others wait.
-        let lock_path = sibling(&path, "-lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(|error| broken(&lock_path, &error))?;
-        lock.lock().map_err(|error| broken(&lock_path, &error))?;
-        let mut db = Db::open(&path, true)?;
+        let lock = FileLock::take(&sibling(&path, "-lock"), OPEN_TIME_MAX).map_err(|error| {
+            StoreError::Broken(format!("cannot keep a database there: {error}"))
+        })?;
+        let created = make_private(&path).map_err(|error| broken(&path, &error))?;
+        let mut db = Db::open(&path, false)?;
         db.migrate()?;
         drop(lock);
         let reader = Db::open(&path, false)?;
@@ -139,10 +148,14 @@ impl Store for SqliteStore {
         self.read(identity).await
     }
 
-    async fn create(&self, new: &NewSpace) -> Result<Created, StoreError> {
-        let new = new.clone();
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
+        let (new, floor) = (new.clone(), floor.clone());
         self.change(move |tx| {
-            let made = tx.execute(
+            match tx.space_above(&new.name, &floor) {
+                Err(StoreError::UnknownSpace(_)) => tx.check_identity(&new.name, &floor)?,
+                found => return found.map(Created::Exists),
+            }
+            tx.execute(
                 SPACE_MAKE,
                 params![
                     new.name,
@@ -154,8 +167,7 @@ impl Store for SqliteStore {
                     now()
                 ],
             )?;
-            let record = tx.space(&new.name)?;
-            Ok(if made == 1 { Created::Made(record) } else { Created::Exists(record) })
+            tx.space(&new.name).map(Created::Made)
         })
         .await
     }
@@ -227,14 +239,15 @@ impl Store for SqliteStore {
     async fn advance(
         &self,
         space: &str,
-        to: u64,
+        to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
         let (name, by) = (space.to_owned(), by.clone());
         self.change(move |tx| {
             let space = tx.space(&name)?;
-            let next = space.mark.next.max(to).min(space.capacity);
-            let mark = Mark { revision: next_era(space.mark.revision), next };
+            let seen = space.mark.max(to);
+            let next = seen.next.min(space.capacity);
+            let mark = Mark { revision: next_era(seen.revision), next };
             tx.execute(RETURNED_DROP, params![name])?;
             tx.know(&by)?;
             if next > space.mark.next {
@@ -345,8 +358,30 @@ impl Store for SqliteStore {
     }
 
     fn floor_file(&self) -> Option<PathBuf> {
-        Some(sibling(&self.path, "-floors.json"))
+        Some(floor_file(&self.path))
     }
+}
+
+/// The absolute path, with links followed where it exists: every name of one file must lead to
+/// one log, one lock and one floor file.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    Ok(path.canonicalize().unwrap_or(path))
+}
+
+/// Makes the file, readable by its owner alone, because the secret may be kept in it. Returns
+/// whether it was not there before.
+fn make_private(path: &Path) -> io::Result<bool> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the floors of all processes on this file are kept, beside it.
+fn floor_file(path: &Path) -> PathBuf {
+    sibling(path, "-floors.json")
 }
 
 fn sibling(path: &Path, suffix: &str) -> PathBuf {

@@ -130,12 +130,17 @@ fn spaces_are_made_listed_shown_advanced_and_sealed() {
     place.ok(&[&["space", "create", "orders"][..], &orders].concat());
     place.fails(&["space", "create", "orders"], 1, "length is `8` in the store, `7` here");
     assert!(place.ok(&["space", "list"]).contains("orders"));
-    assert!(place.ok(&["space", "show", "orders"]).contains("prefix ord_, groups of 4, check"));
+    assert!(
+        place
+            .ok(&["space", "show", "orders"])
+            .contains("base32×8, prefix ord_, groups of 4, check character")
+    );
     place.ok(&["take", "orders"]);
     place.ok(&["space", "advance", "orders", "--to", "1000"]);
     let key = place.ok(&["take", "orders"]);
     let told = place.ok(&["explain", "orders", key.trim_end()]);
     assert!(told.contains("ordinal    1000"), "{told}");
+    place.fails(&["space", "advance", "orders", "--to", "9999999999999"], 1, "only 1099511627776");
     place.fails(&["space", "seal", "orders"], 1, "--yes");
     place.ok(&["space", "seal", "orders", "--yes"]);
     place.fails(&["take", "orders"], 4, "sealed");
@@ -157,8 +162,8 @@ fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
     assert!(with("KEYMILL_SECRET_FILE", "secret.txt").status.success());
     failed(&with("KEYMILL_SECRET", &"x".repeat(32)), 1, "not the one that the keyspace `default`");
     failed(&with("KEYMILL_SECRET", "short"), 1, "at least 32 characters");
-    // Without any, a new one would be made up, and that is not the right one either.
-    place.fails(&["take"], 1, "not the one that the keyspace `default`");
+    // Without any, a new one would be made up, and that would not be the right one.
+    place.fails(&["take"], 1, "keeps no secret");
 }
 
 #[test]
@@ -176,7 +181,18 @@ fn settings_come_from_flags_variables_and_the_file() {
     place.fails(&["config", "check", "--config", "bad.toml"], 1, "[spaces.a]");
     place.fails(&["take", "--config", "missing.toml"], 1, "missing.toml");
     place.fails(&["serve", "--listen", "nowhere"], 1, "127.0.0.1:8080");
-    place.fails(&["take", "-n", "0"], 2, "0");
+    place.fails(&["take", "-n", "0"], 2, "1 or more");
+    place.fails(&["take", "-n", "-1"], 2, "1 or more");
+    place.fails(&["take", "-n", "abc"], 2, "1 or more");
+    for (text, says) in [
+        ("[log]\nlevel = \"loud\"", "log.level is `loud`"),
+        ("[spaces.a]\nlength = 1", "[spaces.a]"),
+        ("store = \"oracle://x\"", "`oracle`"),
+        ("[limits]\nwait_seconds = 0", "limits.wait_seconds"),
+    ] {
+        std::fs::write(place.path().join("bad.toml"), text).unwrap();
+        place.fails(&["config", "check", "--config", "bad.toml"], 1, says);
+    }
     place.fails(&["frobnicate"], 2, "frobnicate");
 }
 
@@ -250,6 +266,42 @@ fn a_port_in_use_is_named() {
 fn require_existing_creates_nothing() {
     let place = Place::new();
     place.fails(&["serve", "--listen", "127.0.0.1:0", "--require-existing"], 1, "does not exist");
+    assert!(!place.path().join("keymill/keymill.db").exists());
+}
+
+#[test]
+fn what_holds_the_secret_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.ok(&["take"]);
+    let mode = |path: &str| {
+        let path = place.path().join(path);
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("keymill"), mode("keymill/keymill.db")), (0o700, 0o600));
+}
+
+#[test]
+fn take_ends_when_nobody_reads_any_more() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["take", "-n", "1000000000"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    let shown = place.ok(&["space", "show", "default", "--json"]);
+    assert!(shown.contains("\"leased\": 100000,"), "one lease and no more: {shown}");
+}
+
+#[test]
+fn a_command_that_has_ended_is_no_living_instance() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    let db = rusqlite::Connection::open(place.path().join("keymill/keymill.db")).unwrap();
+    let living = "SELECT count(*) FROM instances WHERE stopped_at IS NULL";
+    assert_eq!(db.query_row(living, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
-use keymill::service::{Limits, Service, Setup, WantedSpace};
-use keymill::space::Tuning;
+use keymill::service::{Limits, Service, Setup};
+use keymill::space::{SpaceSpec, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NewSpace, Place, Pulse, SpaceRecord, Store, StoreError,
@@ -30,7 +30,7 @@ struct Forgetful {
 impl Forgetful {
     async fn open(folder: &std::path::Path, to_lose: u32) -> Arc<Forgetful> {
         let url = format!("sqlite:{}", folder.join("keymill.db").display());
-        let inner = keymill::store::open(&url).await.unwrap();
+        let inner = keymill::store::open(&url, true).await.unwrap();
         Arc::new(Forgetful { inner, to_lose: to_lose.into(), asked: Mutex::default() })
     }
 }
@@ -52,8 +52,8 @@ impl Store for Forgetful {
         self.inner.identity().await
     }
 
-    async fn create(&self, new: &NewSpace) -> Result<Created, StoreError> {
-        self.inner.create(new).await
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
+        self.inner.create(new, floor).await
     }
 
     async fn tune(&self, s: &str, t: &Tuning, f: &Floor) -> Result<SpaceRecord, StoreError> {
@@ -72,7 +72,7 @@ impl Store for Forgetful {
         self.inner.give_back(back).await
     }
 
-    async fn advance(&self, s: &str, to: u64, by: &Instance) -> Result<SpaceRecord, StoreError> {
+    async fn advance(&self, s: &str, to: Mark, by: &Instance) -> Result<SpaceRecord, StoreError> {
         self.inner.advance(s, to, by).await
     }
 
@@ -124,7 +124,7 @@ async fn start(store: Arc<dyn Store>, folder: &std::path::Path) -> Service {
         unsafe_store: None,
     };
     let service = Service::start(setup).await.unwrap();
-    service.ensure_space("links", &WantedSpace::default()).await.unwrap();
+    service.ensure_space("links", &SpaceSpec::default()).await.unwrap();
     service
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use keymill::front::http::Http;
 use keymill::server::{self, ServerLimits};
-use keymill::service::{Limits, Service, Setup, WantedSpace};
-use keymill::space::{Definition, Kind};
+use keymill::service::{Limits, Service, Setup};
+use keymill::space::{Kind, SpaceSpec};
 use keymill_core::Blocklist;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,7 +36,7 @@ impl Instance {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("keymill.db").display());
         let setup = Setup {
-            store: keymill::store::open(&url).await.unwrap(),
+            store: keymill::store::open(&url, true).await.unwrap(),
             data_dir: folder.path().to_owned(),
             secret: None,
             blocklist: Blocklist::builtin(),
@@ -45,7 +45,7 @@ impl Instance {
             unsafe_store: None,
         };
         let service = Service::start(setup).await.unwrap();
-        service.ensure_space("default", &WantedSpace::default()).await.unwrap();
+        service.ensure_space("default", &SpaceSpec::default()).await.unwrap();
         let http = Http::new(service.clone(), "default", 4_096);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -152,6 +152,15 @@ async fn bad_takes_are_told_what_is_wrong() {
     }
     let post = async |path: &str| instance.call("POST", path).await;
     post("/v1/spaces/default/keys?cuont=3").await.is_problem(400, "unknown_parameter", "`count`");
+    post("/v1/spaces/default/keys?count=1&count=2").await.is_problem(
+        400,
+        "repeated_parameter",
+        "`count`",
+    );
+    let answer = instance.send("POST", "/v1/spaces/default/keys", "", "{\"count\":5}").await;
+    answer.is_problem(400, "unexpected_body", "?count=N");
+    let head = instance.call("HEAD", "/get-key").await;
+    assert_eq!(head.status, 405, "a HEAD must not draw a key");
     post("/v1/spaces/nope/keys").await.is_problem(404, "unknown_space", "`nope`");
     post("/v1/spaces/%zz/keys").await.is_problem(400, "bad_encoding", "percent-encoding");
     post("/v1/spaces/%ff/keys").await.is_problem(400, "bad_encoding", "percent-encoding");
@@ -190,6 +199,43 @@ async fn a_space_is_made_once_and_the_same_again_is_welcome() {
     shorter["horizon_seconds"] = json!(60);
     let tuned = instance.put("orders", &shorter).await;
     assert_eq!((tuned.status, &tuned.json()["horizon_seconds"]), (200, &json!(60)));
+    // What is not named stays as it is.
+    let mut looser = orders.clone();
+    looser["blocklist"] = json!(false);
+    let tuned = instance.put("orders", &looser).await.json();
+    assert_eq!((&tuned["horizon_seconds"], &tuned["blocklist"]), (&json!(60), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_body_counts_whatever_it_is_labelled_as() {
+    let instance = Instance::start().await;
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    let made = instance.send("PUT", "/v1/spaces/nine", form, "{\"length\":9}").await;
+    assert_eq!((made.status, &made.json()["length"]), (201, &json!(9)));
+    let made = instance.call("PUT", "/v1/spaces/plain").await;
+    assert_eq!(
+        (made.status, &made.json()["length"]),
+        (201, &json!(7)),
+        "no body asks for defaults"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_loses_its_place() {
+    let limits = ServerLimits {
+        connections_max: 1,
+        idle_time_max: Duration::from_millis(200),
+        ..ServerLimits::default()
+    };
+    let instance = Instance::start_with(limits).await;
+    let mut deaf = TcpStream::connect(instance.address).await.unwrap();
+    let request = "POST /v1/spaces/default/keys?count=100000 HTTP/1.1\r\nhost: k\r\n\r\n";
+    // More than the buffers between take.
+    for _ in 0..50 {
+        deaf.write_all(request.as_bytes()).await.unwrap();
+    }
+    let other = tokio::time::timeout(Duration::from_secs(10), instance.call("GET", "/healthz"));
+    assert_eq!(other.await.expect("the place is free again").status, 200);
 }
 
 #[tokio::test]
@@ -213,7 +259,8 @@ async fn definitions_that_cannot_be_are_refused_with_the_reason() {
     refused(json!({"lease_size_min": 0}), "bad_definition", "lease_size_min").await;
     let json = "content-type: application/json\r\n";
     let send = async |body: &str| instance.send("PUT", "/v1/spaces/bad", json, body).await;
-    send("{\"lenght\": 7}").await.is_problem(422, "bad_body", "lenght");
+    send("{\"lenght\": 7}").await.is_problem(400, "bad_body", "lenght");
+    send("[\"sequential\"]").await.is_problem(400, "bad_body", "object");
     send("{").await.is_problem(400, "bad_body", "JSON");
     instance.put("Bad%20Name", &json!({})).await.is_problem(400, "bad_definition", "Bad Name");
     instance.call("GET", "/v1/spaces/bad").await.is_problem(404, "unknown_space", "bad");
@@ -252,13 +299,12 @@ async fn spaces_are_shown_in_figures() {
     assert_eq!(shown["at_hand"], 999);
     let density = shown["density"].as_f64().unwrap();
     assert!((density - 1_000.0 / 3_521_614_606_208.0).abs() < 1e-15);
-    let plain = Definition {
-        kind: Kind::Sequential,
-        alphabet: "decimal".to_owned(),
-        length: 0,
-        ..Definition::default()
+    let wanted = SpaceSpec {
+        kind: Some(Kind::Sequential),
+        alphabet: Some("decimal".to_owned()),
+        length: Some(0),
+        ..SpaceSpec::default()
     };
-    let wanted = WantedSpace { definition: plain, ..WantedSpace::default() };
     instance.service.ensure_space("tickets", &wanted).await.unwrap();
     let listed = instance.call("GET", "/v1/spaces").await.json();
     assert_eq!(listed["spaces"][1]["capacity"], "9223372036854775807", "too large for a number");
@@ -282,6 +328,9 @@ async fn the_audit_record_is_paged() {
     get("/v1/leases?limit=0").await.is_problem(400, "bad_parameter", "1 to 1000");
     get("/v1/leases?limit=x").await.is_problem(400, "bad_parameter", "limit");
     get("/v1/leases?after=nonsense").await.is_problem(400, "bad_parameter", "after");
+    let beyond = "/v1/leases?after=a/18446744073709551615";
+    get(beyond).await.is_problem(400, "bad_parameter", "after");
+    get("/v1/leases?space=nope").await.is_problem(404, "unknown_space", "nope");
     get("/v1/leases?spcae=x").await.is_problem(400, "bad_parameter", "spcae");
     let instances = get("/v1/instances").await.json();
     assert_eq!(instances["instances"][0]["pid"], std::process::id());

@@ -47,6 +47,8 @@ on_every_store! {
     a_last_lease_that_is_gone_is_a_store_that_went_back
     an_advance_goes_beyond_everything_seen
     an_advance_never_goes_back_or_past_the_end
+    an_advance_goes_beyond_the_eras_that_were_seen
+    a_space_that_was_seen_and_is_gone_is_not_made_again
     a_sealed_space_grants_nothing
     the_lease_of_an_ordinal_is_the_one_that_drew_it
     leases_are_listed_page_by_page
@@ -69,7 +71,7 @@ impl Case {
         let instance = Instance::this_process();
         Case {
             url: url.to_owned(),
-            store: keymill::store::open(url).await.unwrap(),
+            store: keymill::store::open(url, true).await.unwrap(),
             space: format!("space-{}", instance.id),
             instance,
         }
@@ -89,7 +91,8 @@ impl Case {
             capacity,
             start,
         };
-        self.store.create(&new).await.unwrap()
+        let floor = self.floor(0, 0).await;
+        self.store.create(&new, &floor).await.unwrap()
     }
 
     fn ask(&self, size: u64) -> LeaseAsk {
@@ -136,12 +139,16 @@ impl Case {
     }
 }
 
+fn to(next: u64) -> Mark {
+    Mark { revision: 0, next }
+}
+
 fn is_went_back<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(StoreError::WentBack(_)))
 }
 
 async fn the_identity_is_the_same_through_every_handle(case: &Case) {
-    let again = keymill::store::open(&case.url).await.unwrap();
+    let again = keymill::store::open(&case.url, true).await.unwrap();
     let identity = case.store.identity().await.unwrap();
     assert!(!identity.is_empty());
     assert_eq!(again.identity().await.unwrap(), identity);
@@ -340,7 +347,7 @@ async fn an_advance_goes_beyond_everything_seen(case: &Case) {
     let grant = case.lease(10).await;
     case.give_back(&grant, 5).await.unwrap();
     let lost = grant.lease + 50;
-    let record = case.store.advance(&case.space, 300, &case.instance).await.unwrap();
+    let record = case.store.advance(&case.space, to(300), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.returned), (300, 0));
     // Beyond any revision that an instance may have seen, and any lease that is gone.
     let floor = case.floor(lost + 1_000, 300).await;
@@ -361,10 +368,37 @@ async fn an_advance_goes_beyond_everything_seen(case: &Case) {
 async fn an_advance_never_goes_back_or_past_the_end(case: &Case) {
     case.with_capacity(100).await;
     case.lease(50).await;
-    let record = case.store.advance(&case.space, 20, &case.instance).await.unwrap();
+    let record = case.store.advance(&case.space, to(20), &case.instance).await.unwrap();
     assert_eq!(record.mark.next, 50);
-    let record = case.store.advance(&case.space, 500, &case.instance).await.unwrap();
+    let record = case.store.advance(&case.space, to(500), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.left()), (100, 0));
+}
+
+async fn an_advance_goes_beyond_the_eras_that_were_seen(case: &Case) {
+    case.with_capacity(100).await;
+    // A backup from before an earlier advance was restored: what was seen is eras ahead.
+    let seen = Mark { revision: 3 * keymill::store::ERA + 7, next: 40 };
+    let record = case.store.advance(&case.space, seen, &case.instance).await.unwrap();
+    assert!(record.mark.has_reached(seen), "{:?}", record.mark);
+    let floor = case.floor(seen.revision, seen.next).await;
+    assert_eq!(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await.unwrap().ordinals, 40..41);
+}
+
+async fn a_space_that_was_seen_and_is_gone_is_not_made_again(case: &Case) {
+    let new = NewSpace {
+        name: case.space.clone(),
+        definition: Definition::default(),
+        tuning: Tuning::default(),
+        fingerprint: None,
+        capacity: 100,
+        start: 0,
+    };
+    let seen = case.floor(5, 50).await;
+    assert!(is_went_back(&case.store.create(&new, &seen).await));
+    let another = Floor { store: "another".to_owned(), mark: Mark::default() };
+    assert!(is_went_back(&case.store.create(&new, &another).await));
+    let unseen = case.floor(0, 0).await;
+    assert!(matches!(case.store.create(&new, &unseen).await, Ok(Created::Made(_))));
 }
 
 async fn a_sealed_space_grants_nothing(case: &Case) {
@@ -467,7 +501,7 @@ async fn ordinals_beyond_2_to_the_53_come_through_unchanged(case: &Case) {
     case.give_back(&grant, 3).await.unwrap();
     assert_eq!(case.lease(10).await.ordinals, start + 7..start + 10);
     let top = keymill::space::CAPACITY_MAX - 2;
-    case.store.advance(&case.space, top, &case.instance).await.unwrap();
+    case.store.advance(&case.space, to(top), &case.instance).await.unwrap();
     assert_eq!(case.lease(10).await.ordinals, top..top + 2);
     let found = case.store.lease_of(&case.space, top + 1).await.unwrap().unwrap();
     assert_eq!(found.ordinals, top..top + 2);
@@ -479,7 +513,7 @@ async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
     let identity = case.store.identity().await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
-        let store = keymill::store::open(&case.url).await.unwrap();
+        let store = keymill::store::open(&case.url, true).await.unwrap();
         let space = case.space.clone();
         let floor = Floor { store: identity.clone(), mark: Mark::default() };
         tasks.spawn(async move {

@@ -10,8 +10,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use keymill::Service;
-use keymill::service::{Space, WantedSpace};
-use keymill::space::{Definition, Kind};
+use keymill::service::Space;
+use keymill::space::{Kind, SpaceSpec};
 use keymill_proof::dice::splitmix64;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -26,13 +26,12 @@ pub(crate) async fn run(
     listener: TcpListener,
     greet: impl FnOnce(),
 ) -> Result<(), Box<dyn Error>> {
-    let definition = Definition {
-        kind: Kind::Sequential,
-        alphabet: "decimal".to_owned(),
-        length: 0,
-        ..Definition::default()
+    let wanted = SpaceSpec {
+        kind: Some(Kind::Sequential),
+        alphabet: Some("decimal".to_owned()),
+        length: Some(0),
+        ..SpaceSpec::default()
     };
-    let wanted = WantedSpace { definition, ..WantedSpace::default() };
     service.ensure_space(NUMBERS, &wanted).await?;
     let space = service.space(NUMBERS).await?;
     greet();

@@ -3,8 +3,8 @@
 //! Floors would notice an early grant, so with that fault the service is told what satisfies
 //! them: the harness must find duplicates where no other defence is left.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use keymill::instance::Instance;
 use keymill::space::Tuning;
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Place, Pulse, SpaceRecord, Store, StoreError,
+    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
 };
 
 use crate::Fault;
@@ -34,11 +34,13 @@ pub(crate) struct FaultyStore {
     fault: Fault,
     /// How far this process has granted ahead of the record.
     granted_to: AtomicU64,
+    /// Who was granted something early.
+    holder: Mutex<Option<Instance>>,
 }
 
 impl FaultyStore {
     pub(crate) fn new(real: Arc<dyn Store>, fault: Fault) -> FaultyStore {
-        FaultyStore { real, fault, granted_to: AtomicU64::new(0) }
+        FaultyStore { real, fault, granted_to: AtomicU64::new(0), holder: Mutex::default() }
     }
 
     /// Grants what the store would grant, and records it a moment later: a process killed in
@@ -48,6 +50,7 @@ impl FaultyStore {
         let start = space.mark.next.max(self.granted_to.load(Ordering::SeqCst));
         let end = space.capacity.min(start + ask.size_of(space.left()));
         self.granted_to.store(end, Ordering::SeqCst);
+        *self.holder.lock().expect("never poisoned") = Some(ask.instance.clone());
         let late = LeaseAsk {
             size: end - start,
             share: 1,
@@ -143,8 +146,8 @@ impl Store for FaultyStore {
         self.real.identity().await
     }
 
-    async fn create(&self, new: &NewSpace) -> Result<Created, StoreError> {
-        self.real.create(new).await
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
+        self.real.create(new, floor).await
     }
 
     async fn tune(
@@ -167,7 +170,7 @@ impl Store for FaultyStore {
     async fn advance(
         &self,
         space: &str,
-        to: u64,
+        to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
         self.real.advance(space, to, by).await
@@ -178,6 +181,21 @@ impl Store for FaultyStore {
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        if self.fault == Fault::EarlyGrant {
+            // As if the early grant were on record: the service looks once more before it serves.
+            return Ok(self.holder.lock().expect("never poisoned").clone().map(|holder| {
+                LeaseRecord {
+                    space: space.to_owned(),
+                    lease: ordinal + 1,
+                    ordinals: ordinal..ordinal + 1,
+                    closed_at_ordinal: None,
+                    purpose: Purpose::Lease,
+                    granted_at: holder.started_at,
+                    closed_at: None,
+                    holder,
+                }
+            }));
+        }
         self.real.lease_of(space, ordinal).await
     }
 

@@ -50,14 +50,20 @@ pub(super) async fn leases(
         None => None,
         Some(after) => {
             let parts = after.rsplit_once('/');
-            let parsed =
-                parts.and_then(|(space, lease)| Some((space.to_owned(), lease.parse().ok()?)));
+            let parsed = parts.and_then(|(space, lease)| {
+                // Revisions fit 63 bits in every store.
+                let lease = lease.parse().ok().filter(|lease| *lease <= i64::MAX as u64)?;
+                Some((space.to_owned(), lease))
+            });
             Some(parsed.ok_or_else(|| {
                 let detail = "`after` must be the `next` of another page".to_owned();
                 Problem::bad_request("bad_parameter", detail)
             })?)
         }
     };
+    if let Some(space) = &query.space {
+        state.service.space(space).await?;
+    }
     let page = LeasePage { space: query.space, after, limit };
     let leases = state.service.leases(&page).await?;
     let last = leases.last().filter(|_| leases.len() == limit as usize);

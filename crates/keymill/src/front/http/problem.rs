@@ -2,7 +2,7 @@
 //!
 //! The one place where errors of the service become HTTP.
 
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::response::IntoResponse;
 use hyper::header;
 use hyper::{Response, StatusCode};
@@ -63,6 +63,10 @@ impl Problem {
         Problem::bad_request("unknown_parameter", detail)
     }
 
+    pub(super) fn repeated_parameter(name: &str) -> Problem {
+        Problem::bad_request("repeated_parameter", format!("the parameter `{name}` is there twice"))
+    }
+
     pub(super) fn body_too_large(max: usize) -> Problem {
         let detail = format!("the body may have at most {max} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
@@ -71,11 +75,6 @@ impl Problem {
     pub(super) fn body_too_slow() -> Problem {
         let detail = "the body did not arrive in time".to_owned();
         Problem::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail)
-    }
-
-    pub(super) fn internal() -> Problem {
-        let detail = "something went wrong; the log has more".to_owned();
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
     /// The answer that carries this problem.
@@ -101,6 +100,7 @@ impl From<ServiceError> for Problem {
             ServiceError::BadDefinition(_) => (S::BAD_REQUEST, "bad_definition"),
             ServiceError::DifferentDefinition { .. } => (S::CONFLICT, "different_definition"),
             ServiceError::WrongSecret { .. } => (S::CONFLICT, "wrong_secret"),
+            ServiceError::SecretMissing { .. } => (S::CONFLICT, "secret_missing"),
             ServiceError::NotExisting(_) => (S::FORBIDDEN, "not_existing"),
             ServiceError::OtherStore(_) => (S::CONFLICT, "other_store"),
             ServiceError::Exhausted { .. } => (S::CONFLICT, "exhausted"),
@@ -139,12 +139,6 @@ impl From<PathRejection> for Problem {
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Problem {
         Problem::bad_request("bad_parameter", rejection.body_text())
-    }
-}
-
-impl From<JsonRejection> for Problem {
-    fn from(rejection: JsonRejection) -> Problem {
-        Problem::new(rejection.status(), "bad_body", rejection.body_text())
     }
 }
 

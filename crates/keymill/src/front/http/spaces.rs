@@ -1,8 +1,9 @@
 //! `/v1/spaces`: making and showing keyspaces.
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
+use bytes::Bytes;
 use hyper::StatusCode;
 
 use super::wire::{SpaceView, Spaces};
@@ -42,16 +43,26 @@ pub(super) async fn show(
 pub(super) async fn put(
     Shared(state): Shared<State>,
     space: Result<Path<String>, PathRejection>,
-    wanted: Result<Json<SpaceSpec>, JsonRejection>,
+    body: Bytes,
 ) -> Result<(StatusCode, Json<SpaceView>), Problem> {
     let Path(space) = space?;
-    let wanted = match wanted {
-        Ok(Json(wanted)) => wanted,
-        // No body at all asks for the defaults.
-        Err(JsonRejection::MissingJsonContentType(_)) => SpaceSpec::default(),
-        Err(rejection) => return Err(rejection.into()),
-    };
-    let ensured = state.service.ensure_space(&space, &(&wanted).into()).await?;
+    let wanted = parse(&body)?;
+    let ensured = state.service.ensure_space(&space, &wanted).await?;
     let status = if ensured.made { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(state.service.report(&space).await?.into())))
+}
+
+/// Reads a keyspace as JSON, whatever the body is labelled as: one that was overlooked would be
+/// made with the defaults, for good. No body at all asks for them.
+fn parse(body: &[u8]) -> Result<SpaceSpec, Problem> {
+    if body.is_empty() {
+        return Ok(SpaceSpec::default());
+    }
+    let refuse = |detail| Problem::bad_request("bad_body", detail);
+    let value: serde_json::Value = serde_json::from_slice(body)
+        .map_err(|error| refuse(format!("the body is not JSON: {error}")))?;
+    if !value.is_object() {
+        return Err(refuse("the body must be a JSON object, such as {\"length\": 8}".to_owned()));
+    }
+    serde_json::from_value(value).map_err(|error| refuse(format!("in the body: {error}")))
 }

@@ -42,8 +42,9 @@ pub(super) async fn post(
     };
     state.service.check_count(count)?;
     let plain = wants_plain(&request);
-    if !request.body().is_end_stream() {
-        state.read_body(request.into_body()).await?;
+    if !request.body().is_end_stream() && !state.read_body(request.into_body()).await?.is_empty() {
+        let detail = "a take has no body; say how many with ?count=N".to_owned();
+        return Err(Problem::bad_request("unexpected_body", detail));
     }
     let name = percent_decode_str(&name).decode_utf8_lossy();
     let space = state.service.space(&name).await?;
@@ -119,16 +120,49 @@ fn query<'a, const N: usize>(
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match names.iter().position(|known| *known == name) {
-            Some(at) => values[at] = Some(value),
+            Some(at) if values[at].is_none() => values[at] = Some(value),
+            Some(_) => return Err(Problem::repeated_parameter(name)),
             None => return Err(Problem::unknown_parameter(name, names)),
         }
     }
     Ok(values)
 }
 
+/// Whether the caller would rather have plain text than JSON.
 fn wants_plain(request: &Request<Incoming>) -> bool {
-    request.headers().get(header::ACCEPT).is_some_and(|accept| {
-        let accept = accept.as_bytes();
-        accept.starts_with(b"text/plain") || accept == b"text/*"
-    })
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(prefers_plain)
+}
+
+fn prefers_plain(accept: &str) -> bool {
+    let quality = |wanted: [&str; 2]| {
+        let of = |range: &str| {
+            let mut parts = range.split(';').map(str::trim);
+            if !wanted.contains(&parts.next().unwrap_or_default()) {
+                return None;
+            }
+            Some(parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0))
+        };
+        accept.split(',').filter_map(of).fold(0.0, f32::max)
+    };
+    quality(["text/plain", "text/*"]) > quality(["application/json", "application/*"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_is_given_to_those_who_prefer_it() {
+        for accept in
+            ["text/plain", "text/*", "application/json;q=0.1, text/plain", "text/plain, */*"]
+        {
+            assert!(prefers_plain(accept), "{accept}");
+        }
+        for accept in
+            ["", "*/*", "application/json", "text/plain;q=0.1, application/json", "image/png"]
+        {
+            assert!(!prefers_plain(accept), "{accept}");
+        }
+    }
 }

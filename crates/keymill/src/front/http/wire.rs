@@ -47,7 +47,8 @@ pub struct SpaceView {
     density: f64,
     /// Keys a second that this instance hands out at present.
     rate: f64,
-    /// Keys a second that all instances leased, on average since the keyspace was made.
+    /// Keys a second that all instances leased, on average since the keyspace was made, over an
+    /// hour at least.
     leased_rate: f64,
     /// When the keyspace will be used up if it goes on like that.
     #[schema(value_type = Option<String>)]

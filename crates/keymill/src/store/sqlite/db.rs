@@ -1,13 +1,20 @@
 //! A connection to a SQLite file, the thread that owns it, and what is looked at to keep it safe.
+//!
+//! # Invariants
+//!
+//! - The database file is opened by SQLite alone. Closing any other descriptor of it would drop
+//!   the locks that SQLite holds, and the next process to close the database would remove the
+//!   log under us.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, TrySendError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::oneshot;
 
 use super::{Tx, broken, fold_error, sibling};
@@ -32,12 +39,16 @@ pub(super) struct Db {
     files: Files,
 }
 
-/// What the paths of a database and of its log name now: their devices and inodes.
+/// What the paths of a database, of its log and of the log's index name now: their devices and
+/// inodes.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
-    database: (u64, u64),
-    log: Option<(u64, u64)>,
+    database: FileId,
+    log: Option<FileId>,
+    log_index: Option<FileId>,
 }
+
+type FileId = (u64, u64);
 
 impl Db {
     pub(super) fn open(path: &Path, create: bool) -> Result<Db, StoreError> {
@@ -99,25 +110,38 @@ impl Db {
             .map_err(|error| fold_error(&path, &error))?;
         let tx = Tx { transaction, path: &path };
         let answer = job(&tx)?;
-        tx.transaction.commit().map_err(|error| match fold_error(&path, &error) {
+        tx.transaction.commit().map_err(|error| match error.sqlite_error_code() {
             // A commit that found the database busy has not happened; any other may have.
-            StoreError::Unavailable(error) => StoreError::Unavailable(error),
-            error => StoreError::InDoubt(error.to_string()),
+            Some(ErrorCode::DatabaseBusy) => fold_error(&path, &error),
+            _ => StoreError::InDoubt(fold_error(&path, &error).to_string()),
         })?;
-        if files(&path)? != self.files {
-            let path = path.display();
-            return Err(StoreError::InDoubt(format!("{path} was replaced during the commit")));
+        match files(&path) {
+            Ok(files) if files == self.files => Ok(answer),
+            _ => {
+                let path = path.display();
+                Err(StoreError::InDoubt(format!("{path} was replaced during the commit")))
+            }
         }
-        Ok(answer)
     }
 
     /// Opens the file anew when the path names another one than is open.
+    ///
+    /// A log that was removed beside the same file is another matter: SQLite shares the log's
+    /// index among all connections of a process to one file, so opening anew would join the
+    /// removed one, where no other process looks. Then nothing is read or changed any more.
     pub(super) fn follow_path(&mut self) -> Result<(), StoreError> {
-        if files(&self.path)? == self.files {
+        let found = files(&self.path)?;
+        if found == self.files {
             return Ok(());
         }
         let path = self.path.display();
-        tracing::warn!(%path, "the database or its log was replaced; opening it anew");
+        if found.database == self.files.database {
+            return Err(StoreError::Unavailable(format!(
+                "the log of {path} was removed under this instance, which cannot go on with it; \
+                 start the instance again"
+            )));
+        }
+        tracing::warn!(%path, "the database was replaced; opening the new one");
         // What the old log holds must not be written into whatever has its place now.
         let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         self.connection.set_db_config(keep_log, true).map_err(|error| self.fold_error(&error))?;
@@ -147,9 +171,6 @@ impl Db {
         find("synchronous", name.to_owned(), "full", safe_if(synchronous >= 2));
         let (filesystem, local) = filesystem(path)?;
         find("filesystem", filesystem, "a local one", safe_if(local));
-        let intact = self.pragma_text("quick_check")?;
-        let verdict = safe_if(intact == "ok");
-        find("quick_check", intact, "ok", verdict);
         Ok(findings)
     }
 
@@ -196,7 +217,12 @@ impl Worker {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || queue.into_iter().for_each(|job| job(&mut db)))
+            .spawn(move || {
+                for job in queue {
+                    // A job that panics fails alone: its caller sees that no answer comes.
+                    let _ = catch_unwind(AssertUnwindSafe(|| job(&mut db)));
+                }
+            })
             .expect("the system can start a thread");
         Worker { jobs }
     }
@@ -214,12 +240,17 @@ impl Worker {
                 let _ = answer.send(job(db));
             }
         });
-        self.jobs.try_send(job).map_err(|_| {
-            StoreError::Unavailable("too many requests wait for the database".to_owned())
+        self.jobs.try_send(job).map_err(|error| {
+            StoreError::Unavailable(match error {
+                TrySendError::Full(_) => "too many requests wait for the database".to_owned(),
+                TrySendError::Disconnected(_) => "the database thread ended".to_owned(),
+            })
         })?;
         match tokio::time::timeout(CALL_MAX, answered).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(StoreError::InDoubt("the database thread ended".to_owned())),
+            Ok(Err(_)) => {
+                Err(StoreError::InDoubt("the request failed half-way; the log has more".to_owned()))
+            }
             Err(_) => Err(StoreError::InDoubt(format!("no answer in {CALL_MAX:?}"))),
         }
     }
@@ -230,15 +261,14 @@ fn files(path: &Path) -> Result<Files, StoreError> {
     let database = fs::metadata(path).map_err(|error| {
         StoreError::Unavailable(format!("the database {} is gone: {error}", path.display()))
     })?;
-    let log = fs::metadata(sibling(path, "-wal")).ok();
-    Ok(Files { database: id(database), log: log.map(id) })
+    let beside = |suffix| fs::metadata(sibling(path, suffix)).ok().map(id);
+    Ok(Files { database: id(database), log: beside("-wal"), log_index: beside("-shm") })
 }
 
 /// The filesystem under a path, and whether it is of this machine. Locks and syncs of network
 /// filesystems are not to be relied on.
 fn filesystem(path: &Path) -> Result<(String, bool), StoreError> {
-    let file = File::open(path).map_err(|error| broken(path, &error))?;
-    let magic = rustix::fs::fstatfs(&file).map_err(|error| broken(path, &error.into()))?.f_type;
+    let magic = rustix::fs::statfs(path).map_err(|error| broken(path, &error.into()))?.f_type;
     let remote = match magic {
         0x6969 => "nfs",
         0x517b => "smb",

@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::rows::{identity, now, signed, space_named, unsigned};
 use super::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, RETURNED_ADD,
-    RETURNED_FIRST, RETURNED_TAKE, SPACE_MOVE, fold_error,
+    RETURNED_FIRST, RETURNED_TAKE, SPACE_MOVE, floor_file, fold_error,
 };
-use crate::floor::{Floor, Mark};
+use crate::floor::{Floor, Mark, mark_in};
 use crate::instance::Instance;
 use crate::store::{Grant, LeaseAsk, LeaseId, SpaceRecord, StoreError, must_be_on_record};
 
@@ -43,17 +43,30 @@ impl Tx<'_> {
         found.ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))
     }
 
-    /// The space, unless it lies below its floor.
+    /// The space, unless it lies below its floor: the caller's, and the one that all processes on
+    /// this file share, read here where no other process can be granted anything meanwhile.
     pub(super) fn space_above(&self, name: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
+        let shared = mark_in(&floor_file(self.path), &floor.store, name)
+            .map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
+        let floor = Floor { store: floor.store.clone(), mark: floor.mark.max(shared) };
         let space = match self.space(name) {
             Err(StoreError::UnknownSpace(_)) if floor.mark != Mark::default() => {
-                let evidence = format!("the keyspace `{name}` is gone from it");
-                return Err(StoreError::went_back(name, floor.mark, evidence));
+                return Err(StoreError::gone(name, floor.mark));
             }
             found => found?,
         };
-        space.check_floor(&self.query(identity)?, floor)?;
+        space.check_floor(&self.query(identity)?, &floor)?;
         Ok(space)
+    }
+
+    /// Refuses when this is another store than the caller means.
+    pub(super) fn check_identity(&self, space: &str, floor: &Floor) -> Result<(), StoreError> {
+        let found = self.query(identity)?;
+        if found == floor.store {
+            Ok(())
+        } else {
+            Err(StoreError::other_store(space, floor, &found))
+        }
     }
 
     pub(super) fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
