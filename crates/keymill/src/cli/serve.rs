@@ -14,6 +14,9 @@ use crate::server;
 use crate::service::{Service, Setup};
 use crate::store::SpaceRecord;
 
+/// How many keyspaces the greeting names.
+const GREETED_MAX: usize = 8;
+
 pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     start_log(&config)?;
     // Before the socket is open, so that no connection is lost to a low limit.
@@ -41,10 +44,11 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
         unsafe_store,
     };
     let service = Service::start(setup).await?;
-    let mut records = Vec::new();
     for (name, wanted) in &spaces {
-        records.push(service.ensure_space(name, wanted).await?.record);
+        service.ensure_space(name, wanted).await?;
     }
+    let records: Vec<SpaceRecord> =
+        service.reports().await?.into_iter().map(|report| report.record).collect();
     let http = Http::new(service.clone(), &config.default_space, config.body_max);
     let stop = stop_signal()?;
     service.announce(address.to_string());
@@ -68,7 +72,7 @@ fn greeting(
         writeln!(text, "  {name:<10} {value}").expect("writing to a String cannot fail");
     };
     line("store", format!("{} ({}, {how})", place.location, place.kind));
-    for record in records {
+    for record in records.iter().take(GREETED_MAX) {
         let shape = &record.definition;
         let leased = record.mark.next - record.returned;
         line(
@@ -78,6 +82,9 @@ fn greeting(
                 record.name, shape.kind, shape.alphabet, shape.length, record.capacity
             ),
         );
+    }
+    if records.len() > GREETED_MAX {
+        line("", format!("and {} more; see `keymill space list`", records.len() - GREETED_MAX));
     }
     if service.master().is_made_up() {
         line(

@@ -15,8 +15,9 @@ pub(super) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// Whether it can serve, and what is wrong. Problems that do not keep it from serving what it
-/// holds are listed with status 200.
+/// Whether it can serve, and what is wrong.
+///
+/// Problems that do not keep it from serving what it holds are listed with status 200.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses((status = 200, body = Health), (status = 503, body = Health)))]
 pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Health>) {

@@ -38,7 +38,8 @@ pub(super) async fn show(
         (status = 201, description = "Made", body = SpaceView),
         (status = 200, description = "The same was there already", body = SpaceView),
         (status = 400, description = "`bad_definition`, `bad_body`", body = Problem),
-        (status = 409, description = "`different_definition`, with each difference", body = Problem),
+        (status = 409, description = "`different_definition`, with each difference; `other_store`", body = Problem),
+        (status = 413, description = "`body_too_large`", body = Problem),
     ))]
 pub(super) async fn put(
     Shared(state): Shared<State>,

@@ -23,7 +23,7 @@ pub(super) enum Space {
     responses(
         (status = 200, description = "The keys; fewer than asked for only when the keyspace ends there. With `Accept: text/plain`, one key per line.",
             body = super::wire::Keys),
-        (status = 400, description = "`bad_count`, `unknown_parameter`", body = Problem),
+        (status = 400, description = "`bad_count`, `unknown_parameter`, `repeated_parameter`, `unexpected_body`, `bad_encoding`", body = Problem),
         (status = 404, description = "`unknown_space`", body = Problem),
         (status = 409, description = "`exhausted`, `sealed`", body = Problem),
         (status = 503, description = "`dry`, `store_went_back`, `store_unavailable`; try again after `Retry-After` seconds", body = Problem),
@@ -84,6 +84,7 @@ pub(super) async fn post(
     params(("space" = Option<String>, Query, description = "Another keyspace than the default one")),
     responses(
         (status = 200, description = "One key", body = String, content_type = "text/plain"),
+        (status = 400, description = "`unknown_parameter`, `repeated_parameter`, `bad_encoding`", body = Problem),
         (status = 404, description = "`unknown_space`", body = Problem),
         (status = 409, description = "`exhausted`, `sealed`", body = Problem),
         (status = 503, description = "`dry`, `store_went_back`, `store_unavailable`", body = Problem),
