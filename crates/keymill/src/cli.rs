@@ -23,7 +23,7 @@ use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
-use crate::service::{Service, ServiceError, Setup};
+use crate::service::{Service, ServiceError};
 use crate::store::{Finding, Store, StoreError, Verdict};
 use args::{Args, Command};
 
@@ -112,18 +112,9 @@ async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
 }
 
 /// Starts a service for a command. One that only reads may do so from an unsafe store.
-async fn open_service(config: Config) -> anyhow::Result<Service> {
+async fn open_service(mut config: Config) -> anyhow::Result<Service> {
     let store = open_store(&config).await?;
-    let setup = Setup {
-        store,
-        data_dir: config.data_dir,
-        secret: config.secret,
-        blocklist: config.blocklist,
-        limits: config.limits,
-        require_existing: config.require_existing,
-        unsafe_store: None,
-    };
-    Ok(Service::start(setup).await?)
+    Ok(Service::start(config.setup(store, None)).await?)
 }
 
 /// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is

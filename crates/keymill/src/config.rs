@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -20,8 +21,9 @@ pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
 use crate::secret::Master;
 use crate::server::ServerLimits;
-use crate::service::Limits;
+use crate::service::{Limits, Setup};
 use crate::space::{SpaceSpec, Tuning, check_name};
+use crate::store::Store;
 
 /// Everything a command needs to know, checked.
 #[derive(Debug)]
@@ -145,6 +147,19 @@ impl Config {
             store,
             shown,
         })
+    }
+
+    /// What a service on this store is made of. The secret goes with it.
+    pub fn setup(&mut self, store: Arc<dyn Store>, unsafe_store: Option<String>) -> Setup {
+        Setup {
+            store,
+            data_dir: self.data_dir.clone(),
+            secret: self.secret.take(),
+            blocklist: std::mem::replace(&mut self.blocklist, Blocklist::none()),
+            limits: self.limits,
+            require_existing: self.require_existing,
+            unsafe_store,
+        }
     }
 
     /// The space of this name as the settings want it; the default space is always wanted.

@@ -11,13 +11,13 @@ use super::{check_safety, open_store, start_log};
 use crate::config::Config;
 use crate::front::http::Http;
 use crate::server;
-use crate::service::{Service, Setup};
+use crate::service::Service;
 use crate::store::SpaceRecord;
 
 /// How many keyspaces the greeting names.
 const GREETED_MAX: usize = 8;
 
-pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
     start_log(&config)?;
     // Before the socket is open, so that no connection is lost to a low limit.
     let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
@@ -34,16 +34,7 @@ pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     if spaces.is_empty() {
         spaces.insert(config.default_space.clone(), Default::default());
     }
-    let setup = Setup {
-        store,
-        data_dir: config.data_dir,
-        secret: config.secret,
-        blocklist: config.blocklist,
-        limits: config.limits,
-        require_existing: config.require_existing,
-        unsafe_store,
-    };
-    let service = Service::start(setup).await?;
+    let service = Service::start(config.setup(store, unsafe_store)).await?;
     for (name, wanted) in &spaces {
         service.ensure_space(name, wanted).await?;
     }

@@ -1,0 +1,84 @@
+//! What can go wrong in a store. Each driver folds its own errors into these in one function.
+
+use std::sync::Arc;
+
+use crate::floor::{Floor, Mark};
+
+/// What can go wrong in a store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing was changed, and trying again later may work.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// The change may or may not have been made: what it granted must not be used.
+    #[error("the store did not say whether it committed: {0}")]
+    InDoubt(String),
+    /// The store is older than what was seen of it.
+    #[error(transparent)]
+    WentBack(Arc<WentBack>),
+    /// There is no such space.
+    #[error("there is no keyspace `{0}`")]
+    UnknownSpace(String),
+    /// All ordinals are granted.
+    #[error("the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by others")]
+    Exhausted {
+        /// The space.
+        space: String,
+        /// How many ordinals are in open leases of other instances.
+        held_elsewhere: u64,
+    },
+    /// The space was ended.
+    #[error("the keyspace `{0}` is sealed")]
+    Sealed(String),
+    /// The database cannot be used as it is, and waiting will not help.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// How a store that went back in time was noticed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the store went back in time: {evidence}. Keys beyond that point may be in use, so none are granted. {remedy}"
+)]
+pub struct WentBack {
+    /// The space concerned.
+    pub space: String,
+    /// What was seen of it before.
+    pub seen: Mark,
+    /// How it shows.
+    pub evidence: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl StoreError {
+    /// A [`StoreError::WentBack`] with what showed it; `space advance` leads out.
+    pub fn went_back(space: &str, seen: Mark, evidence: String) -> StoreError {
+        let next = seen.next;
+        let remedy =
+            format!("Run `keymill space advance {space} --to {next}` to go on beyond them");
+        let space = space.to_owned();
+        StoreError::WentBack(Arc::new(WentBack { space, seen, evidence, remedy }))
+    }
+
+    /// A [`StoreError::WentBack`] of a space that was seen and is not there any more.
+    pub fn gone(space: &str, seen: Mark) -> StoreError {
+        StoreError::WentBack(Arc::new(WentBack {
+            space: space.to_owned(),
+            seen,
+            evidence: format!("the keyspace `{space}` is gone from it"),
+            remedy: "Restore a backup that has it, or use another name".to_owned(),
+        }))
+    }
+
+    /// A [`StoreError::WentBack`] of a store that has become another one.
+    pub fn other_store(space: &str, floor: &Floor, found: &str) -> StoreError {
+        StoreError::WentBack(Arc::new(WentBack {
+            space: space.to_owned(),
+            seen: floor.mark,
+            evidence: format!("it was the store {} and is now {found}", floor.store),
+            remedy: "Restore the store that was there, or start with another data directory"
+                .to_owned(),
+        }))
+    }
+}

@@ -1,0 +1,269 @@
+//! What a store is asked and what it answers: plain records, the same for every store.
+
+use std::ops::Range;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::StoreError;
+use crate::floor::{Floor, Mark};
+use crate::instance::Instance;
+use crate::space::{Definition, Tuning};
+
+/// A space to make.
+#[derive(Debug, Clone)]
+pub struct NewSpace {
+    /// Its name, never used before.
+    pub name: String,
+    /// What its keys look like.
+    pub definition: Definition,
+    /// How it is served.
+    pub tuning: Tuning,
+    /// Tells the secret behind it, where there is one.
+    pub fingerprint: Option<String>,
+    /// How many ordinals it has.
+    pub capacity: u64,
+    /// The first ordinal to grant.
+    pub start: u64,
+}
+
+/// What `create` found or made.
+#[derive(Debug, Clone)]
+pub enum Created {
+    /// The space is new.
+    Made(SpaceRecord),
+    /// The name was there already.
+    Exists(SpaceRecord),
+}
+
+/// A space as the store has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpaceRecord {
+    /// Its name.
+    pub name: String,
+    /// What its keys look like.
+    pub definition: Definition,
+    /// How it is served.
+    pub tuning: Tuning,
+    /// Tells the secret behind it, where there is one.
+    pub fingerprint: Option<String>,
+    /// How many ordinals it has.
+    pub capacity: u64,
+    /// How far it has come.
+    pub mark: Mark,
+    /// How many ordinals below `next` were given back and wait to be granted again.
+    pub returned: u64,
+    /// Whether it was ended.
+    pub sealed: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A request for a lease.
+#[derive(Debug, Clone)]
+pub struct LeaseAsk {
+    /// Of which space.
+    pub space: String,
+    /// For whom.
+    pub instance: Instance,
+    /// At most so many ordinals.
+    pub size: u64,
+    /// At most this fraction of what is left: one `share`-th, but always one ordinal.
+    pub share: u64,
+    /// What the space must have reached.
+    pub floor: Floor,
+    /// The last lease this instance got of the space, which must still be on record.
+    pub last_lease: Option<LeaseId>,
+    /// Leases of this instance that are drawn to their end.
+    pub spent: Vec<LeaseId>,
+}
+
+/// A granted lease and the space as it stands after it.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    /// Its number: the revision that made it.
+    pub lease: LeaseId,
+    /// The ordinals.
+    pub ordinals: Range<u64>,
+    /// How far the space has come with it.
+    pub mark: Mark,
+    /// How many ordinals are left to grant after it.
+    pub left: u64,
+}
+
+/// A lease's number within its space: the space's revision that granted it.
+pub type LeaseId = u64;
+
+/// The undrawn rest of a lease.
+#[derive(Debug, Clone)]
+pub struct GiveBack {
+    /// Of which space.
+    pub space: String,
+    /// Whose lease it is.
+    pub instance: String,
+    /// Which lease.
+    pub lease: LeaseId,
+    /// What was not drawn; it ends where the lease ends, and may be empty.
+    pub rest: Range<u64>,
+    /// What the space must have reached.
+    pub floor: Floor,
+}
+
+/// A lease on record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeaseRecord {
+    /// Of which space.
+    pub space: String,
+    /// Its number there.
+    pub lease: LeaseId,
+    /// The ordinals granted.
+    pub ordinals: Range<u64>,
+    /// Where drawing ended, once the lease is closed.
+    pub closed_at_ordinal: Option<u64>,
+    /// Why the range is on record.
+    pub purpose: Purpose,
+    /// Who got it.
+    pub holder: Instance,
+    /// When it was granted, by the store's clock.
+    pub granted_at: Timestamp,
+    /// When it was closed.
+    pub closed_at: Option<Timestamp>,
+}
+
+/// Why a range of ordinals is on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// Granted to an instance, to make keys of.
+    Lease,
+    /// Passed over by `space advance`: what was made of it, no record tells.
+    Advance,
+}
+
+/// Which leases to list.
+#[derive(Debug, Clone, Default)]
+pub struct LeasePage {
+    /// Of one space only.
+    pub space: Option<String>,
+    /// Those after this one: its space and number.
+    pub after: Option<(String, LeaseId)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A sign of life.
+#[derive(Debug, Clone)]
+pub struct Pulse {
+    /// Who lives.
+    pub instance: Instance,
+    /// Where it can be reached.
+    pub address: Option<String>,
+    /// Whether this is its last word.
+    pub stopping: bool,
+    /// The last lease it got of each space.
+    pub last_leases: Vec<(String, LeaseId)>,
+}
+
+/// The store's answer to a sign of life.
+#[derive(Debug, Clone, Default)]
+pub struct Beat {
+    /// The identity of the store.
+    pub store: String,
+    /// All spaces, by name.
+    pub spaces: Vec<SpaceRecord>,
+    /// Spaces of which the instance's last lease is gone, though no advance explains it.
+    pub lost: Vec<String>,
+}
+
+/// An instance as the store knows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct InstanceRecord {
+    /// Who it is.
+    #[serde(flatten)]
+    pub instance: Instance,
+    /// Where it can be reached.
+    pub address: Option<String>,
+    /// When it was last heard of.
+    #[cfg_attr(feature = "http", schema(value_type = String))]
+    pub seen_at: Timestamp,
+    /// When it stopped, if it said so.
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    pub stopped_at: Option<Timestamp>,
+}
+
+/// Which instances to list.
+#[derive(Debug, Clone, Default)]
+pub struct InstancePage {
+    /// Those after this one.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// One line of `keymill store check`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub setting: String,
+    /// What it is.
+    pub found: String,
+    /// What it should be.
+    pub wanted: String,
+    /// Whether that is safe.
+    pub verdict: Verdict,
+}
+
+/// Whether a setting is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Safe,
+    /// Works, but a failure may cost more than it should.
+    Warning,
+    /// A failure may cost a repeated key.
+    Unsafe,
+}
+
+/// A store in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct Place {
+    /// `sqlite`, …
+    pub kind: &'static str,
+    /// A path or a URL without its password.
+    pub location: String,
+    /// Whether opening it made it.
+    pub created: bool,
+}
+
+impl SpaceRecord {
+    /// How many ordinals can still be granted.
+    pub fn left(&self) -> u64 {
+        self.capacity - self.mark.next.min(self.capacity) + self.returned
+    }
+
+    /// Refuses when this record lies below what the caller has seen of the space.
+    pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
+        let went_back = |evidence| Err(StoreError::went_back(&self.name, floor.mark, evidence));
+        if floor.store != store {
+            return Err(StoreError::other_store(&self.name, floor, store));
+        }
+        if !self.mark.has_reached(floor.mark) {
+            return went_back(format!(
+                "`{}` is at ordinal {} (revision {}) and was seen at {} (revision {})",
+                self.name, self.mark.next, self.mark.revision, floor.mark.next, floor.mark.revision
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl LeaseAsk {
+    /// How many ordinals to grant where `left` are left in all.
+    pub fn size_of(&self, left: u64) -> u64 {
+        self.size.min(left / self.share.max(1)).max(1)
+    }
+}
