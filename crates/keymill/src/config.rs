@@ -25,6 +25,10 @@ use crate::service::{Limits, Setup};
 use crate::space::{SpaceSpec, Tuning, check_name};
 use crate::store::Store;
 
+/// One answer is made in memory before it is sent.
+const COUNT_MAX: u32 = 10_000_000;
+const CONNECTIONS_MAX: u32 = 1_000_000;
+
 /// Everything a command needs to know, checked.
 #[derive(Debug)]
 pub struct Config {
@@ -128,14 +132,17 @@ impl Config {
             log_level: filled.log.level.clone(),
             log_format: filled.log.format,
             limits: Limits {
-                count_max: at_least_one("limits.count_max", limits.count_max)?,
+                count_max: within("limits.count_max", limits.count_max, COUNT_MAX)?,
                 waiting_max: limits.waiting_max,
                 wait_max: seconds("limits.wait_seconds", limits.wait_seconds)?,
                 heartbeat_every: seconds("limits.heartbeat_seconds", limits.heartbeat_seconds)?,
             },
             server: ServerLimits {
-                connections_max: at_least_one("limits.connections_max", limits.connections_max)?
-                    as usize,
+                connections_max: within(
+                    "limits.connections_max",
+                    limits.connections_max,
+                    CONNECTIONS_MAX,
+                )? as usize,
                 header_time_max: seconds("limits.header_seconds", limits.header_seconds)?,
                 idle_time_max: seconds("limits.idle_seconds", limits.idle_seconds)?,
                 drain_time_max: seconds("limits.drain_seconds", limits.drain_seconds)?,
@@ -268,9 +275,9 @@ fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
     }
 }
 
-fn at_least_one(setting: &str, value: u32) -> anyhow::Result<u32> {
-    if value == 0 {
-        bail!("{setting} must be at least 1");
+fn within(setting: &str, value: u32, max: u32) -> anyhow::Result<u32> {
+    if !(1..=max).contains(&value) {
+        bail!("{setting} is {value}: it must be from 1 to {max}");
     }
     Ok(value)
 }

@@ -11,6 +11,7 @@
 //!   space empty.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,19 +175,12 @@ impl Refill {
         }
         let grant = granted?;
         check_grant(&grant, size);
-        if let Err(error) = raise(&self.floors, &self.space, &grant).await {
-            // Nothing of it has left the process, so it may go back.
-            let back = GiveBack {
-                space: self.space.clone(),
-                instance: self.instance.id.clone(),
-                lease: grant.lease,
-                rest: grant.ordinals,
-                floor: ask.floor,
-            };
-            let _ = self.store.give_back(&back).await;
+        if let Err(error) = settle(&*self.store, &self.floors, &ask, &grant).await {
+            if matches!(error, StoreError::InDoubt(_) | StoreError::WentBack(_)) {
+                self.progress.send_modify(|progress| progress.burned += 1);
+            }
             return Err(error);
         }
-        self.confirm(&grant).await?;
         self.progress.send_modify(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -205,21 +199,6 @@ impl Refill {
         Ok(grant)
     }
 
-    /// Looks once more, now that the floor is raised. This process may have been paused between
-    /// the commit and the floor, while the store was taken back and moved on without knowing of
-    /// this lease; from here on, whoever moves it on knows.
-    async fn confirm(&self, grant: &Grant) -> Result<(), StoreError> {
-        let found = self.store.lease_of(&self.space, grant.ordinals.start).await?;
-        if found
-            .is_some_and(|found| found.lease == grant.lease && found.holder.id == self.instance.id)
-        {
-            return Ok(());
-        }
-        self.progress.send_modify(|progress| progress.burned += 1);
-        let lost = format!("lease {} is not on record any more", grant.lease);
-        Err(StoreError::went_back(&self.space, grant.mark, lost))
-    }
-
     /// Turns a refusal into the mill's outlook and the time of the next try.
     fn tell(&self, error: &StoreError, retry: &mut Retry) {
         let before = self.mill.outlook();
@@ -234,7 +213,8 @@ impl Refill {
                 Outlook::Away(error.to_string())
             }
         };
-        if *before != outlook {
+        // Told once: the wording may differ from one refusal to the next.
+        if discriminant(&*before) != discriminant(&outlook) {
             match &outlook {
                 Outlook::WentBack(how) => {
                     tracing::error!(space = self.space, code = "store_went_back", "{how}");
@@ -315,15 +295,50 @@ pub(crate) async fn all_floors(floors: &Arc<Floors>) -> Result<BTreeMap<String, 
     blocking(move || floors.all()).await
 }
 
-/// Makes the floor files know of a grant, which must happen before a key of it leaves.
-pub(crate) async fn raise(
+/// Makes a granted lease safe to use: the floor files learn of it, and it is looked at once more.
+///
+/// This process may have been paused between the commit and the floor, while the store was taken
+/// back and moved on without knowing of this lease; from here on, whoever moves it on knows. A
+/// lease that cannot be settled goes back, because nothing of it has left; where even that is not
+/// certain, it is burned.
+pub(crate) async fn settle(
+    store: &dyn Store,
     floors: &Arc<Floors>,
-    space: &str,
+    ask: &LeaseAsk,
     grant: &Grant,
 ) -> Result<(), StoreError> {
-    raise_to(floors, space, grant.mark).await
+    let settled = match raise_to(floors, &ask.space, grant.mark).await {
+        Ok(()) => confirm(store, ask, grant).await,
+        Err(error) => Err(error),
+    };
+    match settled {
+        Ok(()) | Err(StoreError::WentBack(_)) => settled,
+        Err(error) => {
+            let back = GiveBack {
+                space: ask.space.clone(),
+                instance: ask.instance.id.clone(),
+                lease: grant.lease,
+                rest: grant.ordinals.clone(),
+                floor: ask.floor.clone(),
+            };
+            match store.give_back(&back).await {
+                Ok(_) => Err(error),
+                Err(_) => Err(StoreError::InDoubt(error.to_string())),
+            }
+        }
+    }
 }
 
+async fn confirm(store: &dyn Store, ask: &LeaseAsk, grant: &Grant) -> Result<(), StoreError> {
+    let found = store.lease_of(&ask.space, grant.ordinals.start).await?;
+    if found.is_some_and(|it| it.lease == grant.lease && it.holder.id == ask.instance.id) {
+        return Ok(());
+    }
+    let lost = format!("lease {} of `{}` is not on record any more", grant.lease, ask.space);
+    Err(StoreError::went_back(&ask.space, grant.mark, lost))
+}
+
+/// Makes the floor files know how far a space has come.
 pub(crate) async fn raise_to(
     floors: &Arc<Floors>,
     space: &str,

@@ -4,19 +4,18 @@
 //! they are given, so that a request never changes threads. Connections are capped, and every
 //! wait on a client has a time limit.
 
+mod connection;
+
 use std::io;
 use std::net::TcpStream as StdTcpStream;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::front::http::Http;
 
@@ -76,6 +75,9 @@ pub async fn run(
         let open = limits.connections_max - places.available_permits();
         tracing::warn!(open, "connections did not end in time and are cut off");
     }
+    for worker in workers {
+        worker.end().await;
+    }
     Ok(())
 }
 
@@ -95,6 +97,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> io::Result<C
 /// A thread that keeps and answers its share of the connections.
 struct Worker {
     connections: mpsc::UnboundedSender<Connection>,
+    thread: JoinHandle<()>,
 }
 
 impl Worker {
@@ -111,121 +114,24 @@ impl Worker {
             while let Some(connection) = accepted.recv().await {
                 let (http, drain) = (http.clone(), drain.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = serve(connection, http, limits, drain).await {
+                    let Connection { stream, _place } = connection;
+                    if let Err(error) = connection::serve(stream, http, limits, drain).await {
                         tracing::debug!("a connection ended early: {error}");
                     }
                 });
             }
             // The server is gone: what it has not waited for has run out of time.
         };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name(format!("http-{number}"))
             .spawn(move || runtime.block_on(work))?;
-        Ok(Worker { connections })
+        Ok(Worker { connections, thread })
     }
-}
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-async fn serve(
-    connection: Connection,
-    http: Http,
-    limits: ServerLimits,
-    drain: watch::Receiver<bool>,
-) -> Result<(), BoxError> {
-    let Connection { stream, _place } = connection;
-    let stream = TcpStream::from_std(stream)?;
-    let is_http2 = timeout(limits.header_time_max, speaks_http2(&stream)).await??;
-    // One reference count a connection: a count that all threads share would slow them all.
-    let shared = Arc::new((http, Activity::default()));
-    let activity = &shared.1;
-    let answer = service_fn(|request| {
-        let shared = shared.clone();
-        async move {
-            let (http, activity) = &*shared;
-            activity.started.fetch_add(1, Ordering::Relaxed);
-            let answer = http.answer(request).await;
-            activity.ended.fetch_add(1, Ordering::Relaxed);
-            answer
-        }
-    });
-    if is_http2 {
-        let connection = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .keep_alive_interval(limits.idle_time_max)
-            .max_concurrent_streams(64)
-            .serve_connection(TokioIo::new(stream), answer);
-        watch_over(connection, http2::Connection::graceful_shutdown, activity, limits, drain).await
-    } else {
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_time_max)
-            .pipeline_flush(true)
-            .serve_connection(TokioIo::new(stream), answer);
-        watch_over(connection, http1::Connection::graceful_shutdown, activity, limits, drain).await
-    }
-}
-
-/// Requests of one connection, so that idleness shows without a clock read per request.
-#[derive(Debug, Default)]
-struct Activity {
-    started: AtomicU64,
-    ended: AtomicU64,
-}
-
-/// Drives a connection until it ends, and asks it to end when it has been idle for a whole
-/// period or when the server drains.
-async fn watch_over<C>(
-    connection: C,
-    end: impl Fn(Pin<&mut C>),
-    activity: &Activity,
-    limits: ServerLimits,
-    mut drain: watch::Receiver<bool>,
-) -> Result<(), BoxError>
-where
-    C: Future<Output = hyper::Result<()>>,
-{
-    let mut connection = pin!(connection);
-    let mut periods = interval(limits.idle_time_max);
-    periods.tick().await;
-    let mut seen = 0;
-    let mut ending = false;
-    loop {
-        tokio::select! {
-            ended = connection.as_mut() => return Ok(ended?),
-            // A client that does not read what it asked for must not keep its place for ever.
-            () = sleep(limits.idle_time_max), if ending => return Err("the client does not read".into()),
-            _ = periods.tick(), if !ending => {
-                let started = activity.started.load(Ordering::Relaxed);
-                let busy = started != activity.ended.load(Ordering::Relaxed);
-                if started == seen && !busy {
-                    ending = true;
-                    end(connection.as_mut());
-                }
-                seen = started;
-            }
-            _ = drain.wait_for(|drain| *drain), if !ending => {
-                ending = true;
-                end(connection.as_mut());
-            }
-        }
-    }
-}
-
-/// Whether the client opens with HTTP/2's preface. Looks without taking.
-async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
-    const PREFACE: &[u8] = b"PRI";
-    let mut start = [0; PREFACE.len()];
-    loop {
-        let count = stream.peek(&mut start).await?;
-        if count == 0 || start[..count] != PREFACE[..count] {
-            return Ok(false);
-        }
-        if count == PREFACE.len() {
-            return Ok(true);
-        }
-        // One or two letters so far; the next ones are on their way.
-        sleep(Duration::from_millis(1)).await;
+    /// Cuts off what is left, and lets go of the service.
+    async fn end(self) {
+        drop(self.connections);
+        let _ = tokio::task::spawn_blocking(|| self.thread.join()).await;
     }
 }
 

@@ -13,6 +13,9 @@ CREATE TABLE secret (
     created_at INTEGER NOT NULL
 );
 
+-- What was granted, what came back and the revision are one row, so that no damage to the file
+-- can leave one of them newer than the others. `returned` lists ranges of ordinals that came back
+-- undrawn, as [[start, end], …] by start: they are granted again before new ones.
 CREATE TABLE spaces (
     name        TEXT    PRIMARY KEY,
     definition  TEXT    NOT NULL,
@@ -20,6 +23,7 @@ CREATE TABLE spaces (
     fingerprint TEXT,
     capacity    INTEGER NOT NULL,
     next        INTEGER NOT NULL,
+    returned    TEXT    NOT NULL DEFAULT '[]',
     revision    INTEGER NOT NULL,
     sealed      INTEGER NOT NULL DEFAULT 0,
     created_at  INTEGER NOT NULL
@@ -40,14 +44,6 @@ CREATE TABLE leases (
 ) WITHOUT ROWID;
 CREATE INDEX leases_by_start ON leases (space, start_ordinal);
 CREATE INDEX leases_open ON leases (space, instance) WHERE closed_at IS NULL;
-
--- Ordinals that came back undrawn: granted again before new ones.
-CREATE TABLE returned (
-    space         TEXT    NOT NULL,
-    start_ordinal INTEGER NOT NULL,
-    end_ordinal   INTEGER NOT NULL,
-    PRIMARY KEY (space, start_ordinal)
-) WITHOUT ROWID;
 
 CREATE TABLE instances (
     id         TEXT    PRIMARY KEY,

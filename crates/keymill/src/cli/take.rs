@@ -40,8 +40,8 @@ pub(super) async fn run(
             written.is_ok()
         })
         .await?;
-    written.and_then(|()| out.flush())?;
     service.leave().await;
+    written.and_then(|()| out.flush())?;
     if taken < count {
         eprintln!("keymill: the keyspace `{name}` ended after {taken} of {count} keys");
         return Ok(ExitCode::from(4));

@@ -7,7 +7,7 @@ use keymill_core::KeyText;
 
 use super::{Service, ServiceError, Space};
 use crate::mill::Dry;
-use crate::refill::{check_grant, floor_of, raise, raise_to};
+use crate::refill::{check_grant, floor_of, raise_to, settle};
 use crate::store::{GiveBack, LeaseAsk};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
@@ -80,7 +80,7 @@ impl Service {
                 grant => grant?,
             };
             check_grant(&grant, ask.size);
-            raise(&inner.floors, &space.name, &grant).await?;
+            settle(&*inner.store, &inner.floors, &ask, &grant).await?;
             last_lease = Some(grant.lease);
             let end = grant.ordinals.end;
             taken += u64::from(space.write_keys(grant.ordinals, |key| read = read && each(key)));

@@ -38,20 +38,16 @@ use crate::space::Tuning;
 
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    (SELECT coalesce(sum(end_ordinal - start_ordinal), 0) FROM returned WHERE space = name)
-    FROM spaces";
+    returned FROM spaces";
 const SPACE_MAKE: &str = "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)";
-const SPACE_MOVE: &str = "UPDATE spaces SET next = ?2, revision = ?3 WHERE name = ?1";
+const SPACE_MOVE: &str =
+    "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4 WHERE name = ?1";
+const SPACE_RETURNED: &str = "SELECT returned FROM spaces WHERE name = ?1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = 1, revision = revision + 1 WHERE name = ?1 AND sealed = 0";
-const RETURNED_FIRST: &str = "SELECT start_ordinal, end_ordinal FROM returned WHERE space = ?1
-    ORDER BY start_ordinal LIMIT 1";
-const RETURNED_ADD: &str = "INSERT INTO returned VALUES (?1, ?2, ?3)";
-const RETURNED_TAKE: &str = "DELETE FROM returned WHERE space = ?1 AND start_ordinal = ?2";
-const RETURNED_DROP: &str = "DELETE FROM returned WHERE space = ?1";
 const LEASE_ADD: &str = "INSERT INTO leases
     (space, lease, start_ordinal, end_ordinal, purpose, instance, granted_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -107,7 +103,7 @@ impl SqliteStore {
             StoreError::Broken(format!("cannot keep a database there: {error}"))
         })?;
         let created = make_private(&path).map_err(|error| broken(&path, &error))?;
-        let mut db = Db::open(&path, false)?;
+        let mut db = Db::open(&path, true)?;
         db.migrate()?;
         drop(lock);
         let reader = Db::open(&path, false)?;
@@ -225,12 +221,13 @@ impl Store for SqliteStore {
             if closed == 0 {
                 return Ok(space.mark);
             }
+            let mut returned = tx.returned(&back.space)?;
             if !back.rest.is_empty() {
-                let (start, end) = (signed(back.rest.start), signed(back.rest.end));
-                tx.execute(RETURNED_ADD, params![back.space, start, end])?;
+                returned.push((back.rest.start, back.rest.end));
+                returned.sort_unstable();
             }
             let mark = Mark { revision: space.mark.revision + 1, next: space.mark.next };
-            tx.move_to(&back.space, mark)?;
+            tx.move_to(&back.space, mark, &returned)?;
             Ok(mark)
         })
         .await
@@ -248,12 +245,11 @@ impl Store for SqliteStore {
             let seen = space.mark.max(to);
             let next = seen.next.min(space.capacity);
             let mark = Mark { revision: next_era(seen.revision), next };
-            tx.execute(RETURNED_DROP, params![name])?;
             tx.know(&by)?;
             if next > space.mark.next {
                 tx.record_lease(&name, mark.revision, space.mark.next, next, "advance", &by.id)?;
             }
-            tx.move_to(&name, mark)?;
+            tx.move_to(&name, mark, &[])?;
             tx.space(&name)
         })
         .await

@@ -222,6 +222,8 @@ fn databases_that_cannot_be_used_are_named() {
     let other = rusqlite::Connection::open(place.path().join("other.db")).unwrap();
     other.execute_batch("CREATE TABLE theirs (x)").unwrap();
     take("sqlite:other.db", "another program's database");
+    let mode: String = other.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "delete", "it was not touched");
     std::fs::write(place.path().join("file"), "").unwrap();
     place.fails(&["take", "--data-dir", "file/below"], 1, "cannot make the data directory");
 }
@@ -293,6 +295,14 @@ fn take_ends_when_nobody_reads_any_more() {
     assert!(child.wait().unwrap().success());
     let shown = place.ok(&["space", "show", "default", "--json"]);
     assert!(shown.contains("\"leased\": 100000,"), "one lease and no more: {shown}");
+}
+
+#[test]
+fn a_command_that_has_ended_leaves_one_whole_file() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    place.ok(&["space", "list"]);
+    assert!(!place.path().join("keymill/keymill.db-wal").exists(), "the log was not folded in");
 }
 
 #[test]

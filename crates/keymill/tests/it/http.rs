@@ -260,6 +260,7 @@ async fn definitions_that_cannot_be_are_refused_with_the_reason() {
     let json = "content-type: application/json\r\n";
     let send = async |body: &str| instance.send("PUT", "/v1/spaces/bad", json, body).await;
     send("{\"lenght\": 7}").await.is_problem(400, "bad_body", "lenght");
+    send("{\"length\": 8, \"length\": 9}").await.is_problem(400, "bad_body", "duplicate");
     send("[\"sequential\"]").await.is_problem(400, "bad_body", "object");
     send("{").await.is_problem(400, "bad_body", "JSON");
     instance.put("Bad%20Name", &json!({})).await.is_problem(400, "bad_definition", "Bad Name");
@@ -398,6 +399,34 @@ async fn slow_and_idle_connections_are_ended() {
         let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer));
         assert!(ended.await.is_ok(), "still open after `{start}`");
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_never_spoke_does_not_hold_up_a_stop() {
+    let mut instance = Instance::start().await;
+    let _silent = TcpStream::connect(instance.address).await.unwrap();
+    assert_eq!(instance.call("GET", "/healthz").await.status, 200);
+    instance.stop.take().unwrap().send(()).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), &mut instance.ended).await;
+    ended.expect("well before the time for draining is over").unwrap();
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_however_short_the_idle_time() {
+    let limits =
+        ServerLimits { idle_time_max: Duration::from_millis(30), ..ServerLimits::default() };
+    let mut instance = Instance::start_with(limits).await;
+    // Its body comes late: longer than many idle periods, and across the beginning of a stop.
+    let mut stream = TcpStream::connect(instance.address).await.unwrap();
+    let head = "PUT /v1/spaces/late HTTP/1.1\r\nhost: k\r\ncontent-length: 2\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    instance.stop.take().unwrap().send(()).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stream.write_all(b"{}").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }
 
 #[tokio::test]

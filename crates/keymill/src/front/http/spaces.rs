@@ -60,10 +60,8 @@ fn parse(body: &[u8]) -> Result<SpaceSpec, Problem> {
         return Ok(SpaceSpec::default());
     }
     let refuse = |detail| Problem::bad_request("bad_body", detail);
-    let value: serde_json::Value = serde_json::from_slice(body)
-        .map_err(|error| refuse(format!("the body is not JSON: {error}")))?;
-    if !value.is_object() {
+    if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(refuse("the body must be a JSON object, such as {\"length\": 8}".to_owned()));
     }
-    serde_json::from_value(value).map_err(|error| refuse(format!("in the body: {error}")))
+    serde_json::from_slice(body).map_err(|error| refuse(format!("the JSON of the body: {error}")))
 }

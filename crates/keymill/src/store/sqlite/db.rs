@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, TrySendError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -51,19 +52,30 @@ struct Files {
 type FileId = (u64, u64);
 
 impl Db {
-    pub(super) fn open(path: &Path, create: bool) -> Result<Db, StoreError> {
-        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+    /// Opens a file that is there, if it is keymill's, or still nobody's where `is_new` allows it.
+    pub(super) fn open(path: &Path, is_new: bool) -> Result<Db, StoreError> {
+        let before = files(path)?.database;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fold = |error: rusqlite::Error| fold_error(path, &error);
         let connection = Connection::open_with_flags(path, flags).map_err(fold)?;
         connection.busy_timeout(BUSY_MAX).map_err(fold)?;
+        let mut db = Db { connection, files: files(path)?, path: path.to_owned() };
+        // Nothing is written to a file before it is known whose it is.
+        db.check_owner(is_new)?;
+        let connection = &db.connection;
         connection.pragma_update(None, "journal_mode", "wal").map_err(fold)?;
         connection.pragma_update(None, "synchronous", "full").map_err(fold)?;
         connection.set_prepared_statement_cache_capacity(64);
         // The first read opens the log, which from then on stays for as long as we do.
         let read = "SELECT count(*) FROM sqlite_schema";
         connection.query_row(read, [], |row| row.get::<_, i64>(0)).map_err(fold)?;
-        let db = Db { connection, files: files(path)?, path: path.to_owned() };
+        db.files = files(path)?;
+        if db.files.database != before {
+            let path = path.display();
+            return Err(StoreError::Unavailable(format!(
+                "{path} was replaced while it was opened"
+            )));
+        }
         // Read back, because SQLite answers a setting it cannot have with another one.
         if db.pragma_text("journal_mode")? != "wal" || db.pragma_number("synchronous")? != 2 {
             let path = path.display();
@@ -73,19 +85,25 @@ impl Db {
         Ok(db)
     }
 
-    pub(super) fn migrate(&mut self) -> Result<(), StoreError> {
-        let found = self.pragma_number("application_id")?;
+    fn check_owner(&self, is_new: bool) -> Result<(), StoreError> {
+        let path = self.path.display();
+        let owner = self.pragma_number("application_id")?;
         let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
         let tables: i64 = self
             .connection
             .query_row(tables, [], |row| row.get(0))
             .map_err(|error| self.fold_error(&error))?;
-        if found != i64::from(APPLICATION_ID) && (found != 0 || tables > 0) {
-            let path = self.path.display();
-            return Err(StoreError::Broken(format!(
+        match (owner, tables) {
+            _ if owner == i64::from(APPLICATION_ID) => Ok(()),
+            (0, 0) if is_new => Ok(()),
+            (0, 0) => Err(StoreError::Unavailable(format!("{path} is empty"))),
+            _ => Err(StoreError::Broken(format!(
                 "{path} is another program's database; name a new file for keymill"
-            )));
+            ))),
         }
+    }
+
+    pub(super) fn migrate(&mut self) -> Result<(), StoreError> {
         self.connection
             .pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(|error| self.fold_error(&error))?;
@@ -141,10 +159,14 @@ impl Db {
                  start the instance again"
             )));
         }
+        if found.log.is_some() && found.log == self.files.log {
+            return Err(StoreError::Unavailable(format!(
+                "{path} was replaced, but the log of the old one still lies beside it and would \
+                 spoil the new one: stop every instance, remove {path}-wal and {path}-shm, put the \
+                 backup in place once more, and start"
+            )));
+        }
         tracing::warn!(%path, "the database was replaced; opening the new one");
-        // What the old log holds must not be written into whatever has its place now.
-        let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-        self.connection.set_db_config(keep_log, true).map_err(|error| self.fold_error(&error))?;
         *self = Db::open(&self.path, false)?;
         Ok(())
     }
@@ -204,10 +226,35 @@ impl Db {
     }
 }
 
-/// A thread that owns a connection and does one job after the other.
+impl Drop for Db {
+    fn drop(&mut self) {
+        // Closing folds the log into the database. Where either is not ours any more, what the log
+        // holds must not be written into whatever has its place now.
+        if files(&self.path).is_ok_and(|files| files == self.files) {
+            return;
+        }
+        let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.connection.set_db_config(keep_log, true) {
+            tracing::error!("the log of a replaced database may be folded into it: {error}");
+        }
+    }
+}
+
+/// A thread that owns a connection and does one job after the other. Dropping it waits for the
+/// job under way and closes the connection, so that a clean stop leaves one whole file.
 #[derive(Debug)]
 pub(super) struct Worker {
-    jobs: mpsc::SyncSender<Job>,
+    jobs: Option<mpsc::SyncSender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 type Job = Box<dyn FnOnce(&mut Db) + Send>;
@@ -215,7 +262,7 @@ type Job = Box<dyn FnOnce(&mut Db) + Send>;
 impl Worker {
     pub(super) fn start(name: &str, mut db: Db) -> Worker {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
                 for job in queue {
@@ -224,7 +271,7 @@ impl Worker {
                 }
             })
             .expect("the system can start a thread");
-        Worker { jobs }
+        Worker { jobs: Some(jobs), thread: Some(thread) }
     }
 
     /// Has the thread do a job. One that is not answered in time may still be done later:
@@ -240,7 +287,8 @@ impl Worker {
                 let _ = answer.send(job(db));
             }
         });
-        self.jobs.try_send(job).map_err(|error| {
+        let jobs = self.jobs.as_ref().expect("taken only when dropped");
+        jobs.try_send(job).map_err(|error| {
             StoreError::Unavailable(match error {
                 TrySendError::Full(_) => "too many requests wait for the database".to_owned(),
                 TrySendError::Disconnected(_) => "the database thread ended".to_owned(),

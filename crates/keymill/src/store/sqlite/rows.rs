@@ -8,6 +8,9 @@ use crate::floor::Mark;
 use crate::instance::Instance;
 use crate::store::{LeaseRecord, Purpose, SpaceRecord};
 
+/// A range of ordinals that came back: its start and its end.
+pub(super) type Returned = (u64, u64);
+
 pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
     connection.prepare_cached("SELECT identity FROM store")?.query_row([], |row| row.get(0))
 }
@@ -39,7 +42,7 @@ pub(super) fn space_from(row: &Row<'_>) -> rusqlite::Result<SpaceRecord> {
         mark: Mark { next: unsigned(row.get(5)?), revision: unsigned(row.get(6)?) },
         sealed: row.get(7)?,
         created_at: time(row.get(8)?),
-        returned: unsigned(row.get(9)?),
+        returned: parse::<Vec<Returned>>(row, 9)?.iter().map(|(start, end)| end - start).sum(),
     })
 }
 

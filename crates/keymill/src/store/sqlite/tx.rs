@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
-use super::rows::{identity, now, signed, space_named, unsigned};
+use super::rows::{Returned, identity, json, now, parse, signed, space_named, unsigned};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, RETURNED_ADD,
-    RETURNED_FIRST, RETURNED_TAKE, SPACE_MOVE, floor_file, fold_error,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_MOVE,
+    SPACE_RETURNED, floor_file, fold_error,
 };
 use crate::floor::{Floor, Mark, mark_in};
 use crate::instance::Instance;
@@ -102,21 +102,12 @@ impl Tx<'_> {
         }
         let size = ask.size_of(left);
         let mut mark = Mark { revision: space.mark.revision + 1, next: space.mark.next };
-        let returned = self.query(|connection| {
-            connection
-                .query_row(RETURNED_FIRST, params![ask.space], |row| {
-                    Ok(unsigned(row.get(0)?)..unsigned(row.get(1)?))
-                })
-                .optional()
-        })?;
-        let ordinals = if let Some(range) = returned {
-            self.execute(RETURNED_TAKE, params![ask.space, signed(range.start)])?;
-            let end = range.end.min(range.start + size);
-            if end < range.end {
-                let rest = params![ask.space, signed(end), signed(range.end)];
-                self.execute(RETURNED_ADD, rest)?;
-            }
-            range.start..end
+        let mut returned = self.returned(&ask.space)?;
+        let ordinals = if let Some((start, end)) = returned.first_mut() {
+            let taken = *start..(*end).min(*start + size);
+            *start = taken.end;
+            returned.retain(|(start, end)| start < end);
+            taken
         } else {
             mark.next = space.capacity.min(space.mark.next + size);
             space.mark.next..mark.next
@@ -125,13 +116,25 @@ impl Tx<'_> {
         self.know(&ask.instance)?;
         let (start, end) = (ordinals.start, ordinals.end);
         self.record_lease(&ask.space, mark.revision, start, end, "lease", instance)?;
-        self.move_to(&ask.space, mark)?;
+        self.move_to(&ask.space, mark, &returned)?;
         Ok(Grant { lease: mark.revision, ordinals, mark, left: left - (end - start) })
     }
 
-    pub(super) fn move_to(&self, space: &str, mark: Mark) -> Result<(), StoreError> {
-        let params = params![space, signed(mark.next), signed(mark.revision)];
-        self.execute(SPACE_MOVE, params).map(drop)
+    /// The ranges that came back, by start.
+    pub(super) fn returned(&self, space: &str) -> Result<Vec<Returned>, StoreError> {
+        self.query(|connection| {
+            connection.prepare_cached(SPACE_RETURNED)?.query_row([space], |row| parse(row, 0))
+        })
+    }
+
+    pub(super) fn move_to(
+        &self,
+        space: &str,
+        mark: Mark,
+        returned: &[Returned],
+    ) -> Result<(), StoreError> {
+        let (next, revision) = (signed(mark.next), signed(mark.revision));
+        self.execute(SPACE_MOVE, params![space, next, revision, json(&returned)]).map(drop)
     }
 
     pub(super) fn record_lease(
