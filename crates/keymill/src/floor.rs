@@ -14,10 +14,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::store::StoreError;
 
 /// How long another process may hold a floor file, before it must be paused or gone astray.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -161,6 +163,37 @@ impl Floors {
     fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
         self.memory.lock().expect("no code panics while it holds the floors")
     }
+}
+
+/// The floor of a space, read off the runtime's threads.
+pub(crate) async fn floor_of(floors: &Arc<Floors>, space: &str) -> Result<Floor, StoreError> {
+    let (floors, space) = (floors.clone(), space.to_owned());
+    blocking(move || floors.of(&space)).await
+}
+
+/// The floors of all spaces, read off the runtime's threads.
+pub(crate) async fn all_floors(floors: &Arc<Floors>) -> Result<BTreeMap<String, Mark>, StoreError> {
+    let floors = floors.clone();
+    blocking(move || floors.all()).await
+}
+
+/// Makes the floor files know how far a space has come.
+pub(crate) async fn raise_to(
+    floors: &Arc<Floors>,
+    space: &str,
+    mark: Mark,
+) -> Result<(), StoreError> {
+    let (floors, space) = (floors.clone(), space.to_owned());
+    blocking(move || floors.raise(&space, mark)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    job: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(job)
+        .await
+        .expect("reading and writing floors does not panic")
+        .map_err(|error| StoreError::Unavailable(format!("the floor file: {error}")))
 }
 
 /// A lock among processes, held until it is dropped.

@@ -10,7 +10,6 @@
 //!   for one ordinal until one succeeds, so that a link that loses every answer cannot burn a
 //!   space empty.
 
-use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::floor::{Floor, Floors, Mark};
+use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
@@ -169,18 +168,9 @@ impl Refill {
             last_lease: self.progress.borrow().last_lease,
             spent: spent.to_vec(),
         };
-        let granted = self.store.lease(&ask).await;
-        if let Err(StoreError::InDoubt(_)) = granted {
-            self.progress.send_modify(|progress| progress.burned += 1);
-        }
-        let grant = granted?;
+        let grant = self.store.lease(&ask).await?;
         check_grant(&grant, size);
-        if let Err(error) = settle(&*self.store, &self.floors, &ask, &grant).await {
-            if matches!(error, StoreError::InDoubt(_) | StoreError::WentBack(_)) {
-                self.progress.send_modify(|progress| progress.burned += 1);
-            }
-            return Err(error);
-        }
+        settle(&*self.store, &self.floors, &ask, &grant).await?;
         self.progress.send_modify(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -209,7 +199,9 @@ impl Refill {
             StoreError::Sealed(_) => Outlook::Sealed,
             StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
             error => {
-                retry.again(matches!(error, StoreError::InDoubt(_)));
+                let doubted = matches!(error, StoreError::InDoubt(_));
+                self.progress.send_modify(|progress| progress.burned += u64::from(doubted));
+                retry.again(doubted);
                 Outlook::Away(error.to_string())
             }
         };
@@ -283,18 +275,6 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The floor of a space, read off the runtime's threads.
-pub(crate) async fn floor_of(floors: &Arc<Floors>, space: &str) -> Result<Floor, StoreError> {
-    let (floors, space) = (floors.clone(), space.to_owned());
-    blocking(move || floors.of(&space)).await
-}
-
-/// The floors of all spaces, read off the runtime's threads.
-pub(crate) async fn all_floors(floors: &Arc<Floors>) -> Result<BTreeMap<String, Mark>, StoreError> {
-    let floors = floors.clone();
-    blocking(move || floors.all()).await
-}
-
 /// Makes a granted lease safe to use: the floor files learn of it, and it is looked at once more.
 ///
 /// This process may have been paused between the commit and the floor, while the store was taken
@@ -336,25 +316,6 @@ async fn confirm(store: &dyn Store, ask: &LeaseAsk, grant: &Grant) -> Result<(),
     }
     let lost = format!("lease {} of `{}` is not on record any more", grant.lease, ask.space);
     Err(StoreError::went_back(&ask.space, grant.mark, lost))
-}
-
-/// Makes the floor files know how far a space has come.
-pub(crate) async fn raise_to(
-    floors: &Arc<Floors>,
-    space: &str,
-    mark: Mark,
-) -> Result<(), StoreError> {
-    let (floors, space) = (floors.clone(), space.to_owned());
-    blocking(move || floors.raise(&space, mark)).await
-}
-
-async fn blocking<T: Send + 'static>(
-    job: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(job)
-        .await
-        .expect("reading and writing floors does not panic")
-        .map_err(|error| StoreError::Unavailable(format!("the floor file: {error}")))
 }
 
 /// The second half of the pair: what the store returned is what was asked for.

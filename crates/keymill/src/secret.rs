@@ -63,11 +63,6 @@ impl Master {
         self.made_up
     }
 
-    /// The secret itself, for `secret export` alone.
-    pub fn expose(&self) -> &str {
-        &self.text
-    }
-
     /// The FF1 key of a space.
     ///
     /// It depends on what the permutation runs over and never on step or offset, so that

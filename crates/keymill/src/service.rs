@@ -235,7 +235,7 @@ impl Service {
 
     /// Says goodbye for a command that has never announced itself.
     pub async fn leave(&self) {
-        heartbeat::say_goodbye(self).await;
+        self.beat(true).await;
     }
 
     /// This process, as leases name it.

@@ -95,8 +95,8 @@ impl Http {
             && let Some(space) = rest.strip_suffix("/keys")
             && !space.contains('/')
         {
-            let space = take::Space::Named(space.to_owned());
-            return (Route::Take, take::post(&self.state, space, request).await);
+            let encoded_name = space.to_owned();
+            return (Route::Take, take::post(&self.state, &encoded_name, request).await);
         }
         if request.method() == Method::GET && path == "/get-key" {
             return (Route::GetKey, take::get_key(&self.state, &request).await);

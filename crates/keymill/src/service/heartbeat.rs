@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use tokio::time::MissedTickBehavior;
 
 use super::Service;
-use crate::floor::{Floor, Mark};
+use crate::floor::{Floor, Mark, all_floors, raise_to};
 use crate::mill::Outlook;
-use crate::refill::{all_floors, raise_to, stopped};
+use crate::refill::stopped;
 use crate::store::{Beat, Pulse, SpaceRecord, StoreError};
 
 /// Beats until the instance stops, then says goodbye.
@@ -25,13 +25,9 @@ pub(super) async fn run(service: Service) {
     service.beat(true).await;
 }
 
-/// Tells the store that this instance has stopped.
-pub(super) async fn say_goodbye(service: &Service) {
-    service.beat(true).await;
-}
-
 impl Service {
-    async fn beat(&self, stopping: bool) {
+    /// Shows the store that this instance lives, or that it has stopped.
+    pub(super) async fn beat(&self, stopping: bool) {
         let spaces = self.known_spaces();
         let last_leases = spaces
             .iter()

@@ -1,11 +1,9 @@
 //! Making, showing, advancing and ending spaces.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 
 use super::{Service, ServiceError};
-use crate::floor::{Floors, Mark};
-use crate::refill::{floor_of, raise_to};
+use crate::floor::{Floors, Mark, floor_of, raise_to};
 use crate::space::{CAPACITY_MAX, DefinitionError, SpaceSpec, Tuning, check_name};
 use crate::store::{Created, NewSpace, SpaceRecord};
 
@@ -19,13 +17,10 @@ pub struct Ensured {
 }
 
 /// A space in figures.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct SpaceReport {
     /// The space as the store has it.
-    #[serde(skip)]
     pub record: SpaceRecord,
-    /// Keys in all that the shape can write, this space's or another region's.
-    pub domain: u128,
     /// Granted to instances, and perhaps handed out.
     pub leased: u64,
     /// Not yet granted.
@@ -153,7 +148,6 @@ impl Service {
             .flatten()
             .and_then(|time| Timestamp::now().checked_add(time).ok());
         Ok(SpaceReport {
-            domain,
             leased,
             remaining,
             at_hand: space.as_ref().map_or(0, |space| space.mill.left()),

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use keymill_core::KeyText;
 
 use super::{Service, ServiceError, Space};
+use crate::floor::{floor_of, raise_to};
 use crate::mill::Dry;
-use crate::refill::{check_grant, floor_of, raise_to, settle};
+use crate::refill::{check_grant, settle};
 use crate::store::{GiveBack, LeaseAsk};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.

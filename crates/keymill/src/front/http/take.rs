@@ -7,12 +7,6 @@ use percent_encoding::percent_decode_str;
 
 use super::{Body, Problem, State, check_encoding, full};
 
-/// The space that a take names.
-pub(super) enum Space {
-    /// As it stands in the path, still encoded.
-    Named(String),
-}
-
 /// Takes keys.
 #[utoipa::path(
     post, path = "/v1/spaces/{space}/keys", tag = "keys",
@@ -31,10 +25,9 @@ pub(super) enum Space {
 )]
 pub(super) async fn post(
     state: &State,
-    space: Space,
+    encoded_name: &str,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
-    let Space::Named(name) = space;
     check_encoding(request.uri())?;
     let count = match query(request.uri().query(), &["count"])?[0] {
         None => 1,
@@ -46,7 +39,7 @@ pub(super) async fn post(
         let detail = "a take has no body; say how many with ?count=N".to_owned();
         return Err(Problem::bad_request("unexpected_body", detail));
     }
-    let name = percent_decode_str(&name).decode_utf8_lossy();
+    let name = percent_decode_str(encoded_name).decode_utf8_lossy();
     let space = state.service.space(&name).await?;
     let key_len = space.codec.shape().text_len_max();
     if plain {
