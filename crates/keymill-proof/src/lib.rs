@@ -8,11 +8,13 @@
 //! # Layout
 //!
 //! - [`process`]: a server process, from its greeting to its end.
+//! - [`backend`]: private database servers, to run on and to harm.
 //! - [`client`]: a blocking HTTP client that shows what a broken answer still contained.
 //! - [`checker`]: all keys received, and the [`Report`] on them.
 //! - [`torture`]: servers, callers and nemesis, put together.
 //! - [`dice`]: repeatable chance.
 
+pub mod backend;
 pub mod process;
 
 pub mod client;

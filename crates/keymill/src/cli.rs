@@ -18,13 +18,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 use crate::service::{Service, ServiceError};
-use crate::store::{Finding, Store, StoreError, Verdict};
+use crate::store::{Finding, Opening, Store, StoreError};
 use args::{Args, Command};
 
 /// Runs the command that the process was started with.
@@ -98,46 +98,34 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the store that the settings name, making its folder where it is ours to make.
-async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+/// Opens the store that the settings name, making its folder where it is ours to make. What only
+/// reads may do so from an unsafe store.
+async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn Store>> {
     let data_dir = &config.data_dir;
     // For its owner alone: the secret may be kept in it.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
     made.with_context(|| {
         format!("cannot make the data directory {}; set --data-dir", data_dir.display())
     })?;
-    Ok(crate::store::open(&config.store, !config.require_existing)
-        .await
-        .map_err(ServiceError::from)?)
+    let create = opening.create && !config.require_existing;
+    let opened = crate::store::open(&config.store, Opening { create, ..opening }).await;
+    Ok(opened.map_err(ServiceError::from)?)
 }
 
-/// Starts a service for a command. One that only reads may do so from an unsafe store.
-async fn open_service(mut config: Config) -> anyhow::Result<Service> {
-    let store = open_store(&config).await?;
+/// Starts a service for a command that does not serve.
+async fn open_service(mut config: Config, allow_unsafe: bool) -> anyhow::Result<Service> {
+    let store = open_store(&config, Opening { allow_unsafe, ..Opening::default() }).await?;
     Ok(Service::start(config.setup(store, None)).await?)
 }
 
 /// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
 /// unsafe about one that is.
 async fn check_safety(store: &dyn Store, allow: bool) -> anyhow::Result<Option<String>> {
-    let findings = store.check().await.map_err(|error: StoreError| ServiceError::from(error))?;
-    let describe = |finding: &Finding| {
-        format!("{} is {}, should be {}", finding.setting, finding.found, finding.wanted)
-    };
-    let unsafe_ones: Vec<String> = findings
-        .iter()
-        .filter(|finding| finding.verdict == Verdict::Unsafe)
-        .map(describe)
-        .collect();
-    if unsafe_ones.is_empty() {
-        return Ok(None);
+    let findings = store.check().await.map_err(ServiceError::from)?;
+    match Finding::unsafe_ones(&findings) {
+        Some(reasons) if !allow => {
+            Err(ServiceError::from(StoreError::unsafe_store(&reasons)).into())
+        }
+        reasons => Ok(reasons),
     }
-    let reasons = unsafe_ones.join("; ");
-    if !allow {
-        bail!(
-            "this store is not safe to lease from: {reasons}. A failure could repeat keys; change \
-             that, or start with --allow-unsafe-store (`keymill store check` shows every setting)"
-        );
-    }
-    Ok(Some(reasons))
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::StoreError;
+use crate::store::{StoreError, is_later_era};
 
 /// How long another process may hold a floor file, before it must be paused or gone astray.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -31,6 +31,21 @@ pub struct Mark {
     pub revision: u64,
     /// The lowest ordinal never granted.
     pub next: u64,
+    /// The server's history that it was seen on.
+    #[serde(default, skip_serializing_if = "History::is_unknown")]
+    pub history: History,
+}
+
+/// Which server keeps a store, and which course of its history: a server that was cut off and
+/// comes back has the same data as the one that took its place, on an older timeline.
+///
+/// Zeroes where a store has nothing of the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct History {
+    /// The server or the cluster: it changes when data are moved to another one.
+    pub server: u64,
+    /// Rises with every failover.
+    pub timeline: u64,
 }
 
 /// What a request carries: the store it means, and the mark that the store must have reached.
@@ -69,12 +84,53 @@ type FileContent = BTreeMap<String, BTreeMap<String, Mark>>;
 impl Mark {
     /// The higher of both, part by part.
     pub fn max(self, other: Mark) -> Mark {
-        Mark { revision: self.revision.max(other.revision), next: self.next.max(other.next) }
+        let (low, high) =
+            if self.revision <= other.revision { (self, other) } else { (other, self) };
+        let mut history = high.history;
+        if !is_later_era(high.revision, low.revision) && low.history.server == history.server {
+            history.timeline = history.timeline.max(low.history.timeline);
+        }
+        Mark { revision: high.revision, next: self.next.max(other.next), history }
     }
 
     /// Whether a store that stands here has reached `floor`.
     pub fn has_reached(self, floor: Mark) -> bool {
-        self.revision >= floor.revision && self.next >= floor.next
+        self.revision >= floor.revision && self.next >= floor.next && self.continues(floor)
+    }
+
+    /// Whether what was seen at `floor` is on the history seen here. An advance since then
+    /// allows any other: whoever ordered it has chosen.
+    pub fn continues(self, floor: Mark) -> bool {
+        floor.history.is_unknown()
+            || is_later_era(self.revision, floor.revision)
+            || (self.history.server == floor.history.server
+                && self.history.timeline >= floor.history.timeline)
+    }
+
+    /// Whether anything was seen of the space at all.
+    pub fn is_seen(self) -> bool {
+        self.revision > 0
+    }
+}
+
+impl History {
+    /// Whether nothing is known of it.
+    pub fn is_unknown(&self) -> bool {
+        *self == History::default()
+    }
+}
+
+impl Floor {
+    /// Refuses to make a space in another store than was seen, or on a history left behind.
+    pub fn check_new(&self, space: &str, store: &str, history: History) -> Result<(), StoreError> {
+        if self.store != store {
+            return Err(StoreError::other_store(space, self, store));
+        }
+        let here = Mark { history, ..Mark::default() };
+        if !here.continues(self.mark) {
+            return Err(StoreError::other_history(space, self.mark, history));
+        }
+        Ok(())
     }
 }
 
@@ -97,10 +153,12 @@ impl Floors {
 
     /// The highest mark of a space that this process, or another that shares a file, has seen.
     pub fn of(&self, space: &str) -> io::Result<Floor> {
-        let mut mark = self.memory().get(space).copied().unwrap_or_default();
-        for path in &self.files {
-            mark = mark.max(mark_in(path, &self.store, space)?);
-        }
+        let all = self.all()?;
+        let mark = all.get(space).copied().unwrap_or_else(|| {
+            // Of a new space nothing is known but the history that it must be made on.
+            let history = all.values().map(|mark| mark.history).max_by_key(|it| it.timeline);
+            Mark { history: history.unwrap_or_default(), ..Mark::default() }
+        });
         Ok(Floor { store: self.store.clone(), mark })
     }
 
@@ -288,15 +346,46 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 mod tests {
     use super::*;
 
+    fn mark(revision: u64, next: u64) -> Mark {
+        Mark { revision, next, ..Mark::default() }
+    }
+
+    fn on(history: (u64, u64), revision: u64) -> Mark {
+        let history = History { server: history.0, timeline: history.1 };
+        Mark { revision, next: 10, history }
+    }
+
+    #[test]
+    fn a_lower_timeline_or_another_server_has_not_reached_a_floor_until_an_advance() {
+        let floor = on((7, 2), 5);
+        for (history, reached) in [((7, 2), true), ((7, 3), true), ((7, 1), false), ((8, 3), false)]
+        {
+            assert_eq!(on(history, 9).has_reached(floor), reached, "{history:?}");
+            assert!(on(history, crate::store::ERA).has_reached(floor), "{history:?}");
+        }
+        assert!(on((7, 1), 5).has_reached(mark(5, 10)));
+        // Once advanced there, that history is the one that counts.
+        assert_eq!(floor.max(on((8, 1), crate::store::ERA)).history, on((8, 1), 0).history);
+        assert_eq!(floor.max(on((7, 1), 9)).history, floor.history);
+    }
+
+    #[test]
+    fn a_new_space_must_be_made_on_the_latest_timeline() {
+        let floors = Floors::open("s1".to_owned(), Vec::new()).unwrap();
+        floors.raise("links", on((7, 2), 5)).unwrap();
+        let new = floors.of("new").unwrap().mark;
+        assert!(!new.is_seen() && new.history == on((7, 2), 0).history);
+    }
+
     #[test]
     fn a_floor_survives_the_process_and_only_rises() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("floors.json");
         let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
-        open().raise("links", Mark { revision: 7, next: 500 }).unwrap();
+        open().raise("links", mark(7, 500)).unwrap();
         let again = open();
-        again.raise("links", Mark { revision: 3, next: 900 }).unwrap();
-        assert_eq!(open().of("links").unwrap().mark, Mark { revision: 7, next: 900 });
+        again.raise("links", mark(3, 900)).unwrap();
+        assert_eq!(open().of("links").unwrap().mark, mark(7, 900));
         assert_eq!(open().of("other").unwrap().mark, Mark::default());
     }
 
@@ -306,11 +395,11 @@ mod tests {
         let file = folder.path().join("floors.json");
         let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
         let (one, two) = (open(), open());
-        one.raise("a", Mark { revision: 1, next: 10 }).unwrap();
-        two.raise("b", Mark { revision: 2, next: 20 }).unwrap();
-        two.raise("a", Mark { revision: 5, next: 50 }).unwrap();
-        assert_eq!(one.of("a").unwrap().mark, Mark { revision: 5, next: 50 });
-        assert_eq!(one.of("b").unwrap().mark, Mark { revision: 2, next: 20 });
+        one.raise("a", mark(1, 10)).unwrap();
+        two.raise("b", mark(2, 20)).unwrap();
+        two.raise("a", mark(5, 50)).unwrap();
+        assert_eq!(one.of("a").unwrap().mark, mark(5, 50));
+        assert_eq!(one.of("b").unwrap().mark, mark(2, 20));
     }
 
     #[test]
@@ -319,7 +408,7 @@ mod tests {
         let file = folder.path().join("floors.json");
         let first = Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
         assert!(first.check_store().unwrap().is_ok());
-        first.raise("a", Mark { revision: 1, next: 1 }).unwrap();
+        first.raise("a", mark(1, 1)).unwrap();
         assert!(first.check_store().unwrap().is_ok());
         let second = Floors::open("s2".to_owned(), vec![file]).unwrap();
         let refusal = second.check_store().unwrap().unwrap_err().to_string();

@@ -181,6 +181,6 @@ fn figures(space: &Space) -> SpaceFigures {
         burned: progress.burned,
         rate: progress.rate,
         capacity: record.capacity,
-        leased: record.mark.next - record.returned,
+        leased: record.leased(),
     }
 }

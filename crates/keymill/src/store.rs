@@ -24,12 +24,33 @@ use crate::space::Tuning;
 
 mod error;
 mod open;
+mod ranges;
 mod record;
+mod values;
+
+#[cfg(feature = "etcd")]
+pub mod etcd;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+mod pool;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod schema;
+#[cfg(feature = "postgres")]
+mod tls;
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
+mod url;
+
 pub use error::{StoreError, WentBack};
-pub use open::{check_url, open};
+pub use open::{Opening, check_url, open};
+pub use ranges::Ranges;
 pub use record::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Verdict,
@@ -110,6 +131,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Is this store safe to lease from, setting by setting.
     async fn check(&self) -> Result<Vec<Finding>, StoreError>;
 
+    /// Brings the schema up to date, and tells what was applied. Nothing, in a store that has none.
+    async fn migrate(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// The store as people name it: its kind, and where it is, without passwords.
     fn place(&self) -> Place;
 
@@ -124,6 +150,11 @@ pub trait Store: fmt::Debug + Send + Sync {
 /// then would explain it.
 pub fn must_be_on_record(lease: LeaseId, revision: u64) -> bool {
     lease / ERA == revision / ERA
+}
+
+/// Whether there was an advance between two revisions.
+pub fn is_later_era(revision: u64, than: u64) -> bool {
+    revision / ERA > than / ERA
 }
 
 /// The first revision of the era after the one that `revision` is in.

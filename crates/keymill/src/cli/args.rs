@@ -82,7 +82,7 @@ pub(super) enum Command {
     /// Make, show, advance and end keyspaces
     #[command(subcommand)]
     Space(SpaceCommand),
-    /// Look at the store
+    /// Look at the store, and update its schema
     #[command(subcommand)]
     Store(StoreCommand),
     /// The master secret
@@ -152,11 +152,20 @@ pub(super) enum SpaceCommand {
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
     /// Look at the store, setting by setting; fails when one of them is unsafe
+    #[command(
+        after_help = "Example:\n  keymill store check --store postgres://keymill@db1,db2/keymill"
+    )]
     Check {
         /// Answer in JSON
         #[arg(long)]
         json: bool,
     },
+    /// Bring the schema up to date, as `serve` does at its start: for those whose instances run as
+    /// a user who may not change it
+    #[command(
+        after_help = "Example:\n  keymill store migrate --store postgres://owner@db1/keymill"
+    )]
+    Migrate,
 }
 
 #[derive(Debug, Subcommand)]

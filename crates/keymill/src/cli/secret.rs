@@ -13,10 +13,12 @@ use super::args::SecretCommand;
 use super::open_store;
 use crate::config::Config;
 use crate::service::ServiceError;
+use crate::store::Opening;
 
 pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
     let SecretCommand::Export { file, forget } = command;
-    let store = open_store(&config).await?;
+    let opening = Opening { allow_unsafe: true, ..Opening::default() };
+    let store = open_store(&config, opening).await?;
     let Some(text) = store.secret(None).await.map_err(ServiceError::from)?.map(Zeroizing::new)
     else {
         bail!(

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::front::http::Http;
 use crate::server;
 use crate::service::Service;
-use crate::store::SpaceRecord;
+use crate::store::{Opening, SpaceRecord};
 
 /// How many keyspaces the greeting names.
 const GREETED_MAX: usize = 8;
@@ -28,8 +28,9 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
-    let store = open_store(&config).await?;
-    let unsafe_store = check_safety(&*store, config.allow_unsafe_store).await?;
+    let allow_unsafe = config.allow_unsafe_store;
+    let store = open_store(&config, Opening { allow_unsafe, ..Opening::default() }).await?;
+    let unsafe_store = check_safety(&*store, allow_unsafe).await?;
     let mut spaces = config.spaces.clone();
     if spaces.is_empty() {
         spaces.insert(config.default_space.clone(), Default::default());
@@ -65,7 +66,7 @@ fn greeting(
     line("store", format!("{} ({}, {how})", place.location, place.kind));
     for record in records.iter().take(GREETED_MAX) {
         let shape = &record.definition;
-        let leased = record.mark.next - record.returned;
+        let leased = record.leased();
         line(
             "keyspace",
             format!(

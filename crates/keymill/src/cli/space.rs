@@ -14,7 +14,7 @@ use crate::service::{Service, SpaceReport};
 use crate::space::{Definition, Kind};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
-    let service = open_service(config).await?;
+    let service = open_service(config, true).await?;
     match command {
         SpaceCommand::Create { name, spec, json } => {
             let ensured = service.ensure_space(&name, &spec).await?;

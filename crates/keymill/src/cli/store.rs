@@ -1,4 +1,4 @@
-//! `keymill store check`: is this store safe to lease from, setting by setting.
+//! `keymill store`: is this store safe to lease from, and is its schema up to date.
 
 use std::process::ExitCode;
 
@@ -8,11 +8,32 @@ use super::args::StoreCommand;
 use super::open_store;
 use crate::config::Config;
 use crate::service::ServiceError;
-use crate::store::Verdict;
+use crate::store::{Opening, Verdict};
 
 pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result<ExitCode> {
-    let StoreCommand::Check { json } = command;
-    let store = open_store(&config).await?;
+    match command {
+        StoreCommand::Check { json } => check(&config, json).await,
+        StoreCommand::Migrate => migrate(&config).await,
+    }
+}
+
+async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
+    let opening = Opening { create: true, allow_unsafe: true, migrate: false };
+    let store = open_store(config, opening).await?;
+    let applied = store.migrate().await.map_err(ServiceError::from)?;
+    if applied.is_empty() {
+        eprintln!("keymill: the schema of {} is up to date", store.place().location);
+    }
+    for name in applied {
+        println!("{name}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    // Looked at as it is: nothing is made or changed.
+    let opening = Opening { create: true, allow_unsafe: true, migrate: false };
+    let store = open_store(config, opening).await?;
     let findings = store.check().await.map_err(ServiceError::from)?;
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
     if json {

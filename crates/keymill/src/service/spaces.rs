@@ -95,7 +95,7 @@ impl Service {
                 problem: format!("is {to}: the keyspace has only {} keys", before.capacity),
             }));
         }
-        let to = Mark { next: to.unwrap_or(0), revision: 0 }.max(floor.mark);
+        let to = Mark { next: to.unwrap_or(0), ..Mark::default() }.max(floor.mark);
         let record = inner.store.advance(name, to, &inner.instance).await?;
         raise_to(&inner.floors, name, record.mark).await?;
         Ok(record)
@@ -133,7 +133,7 @@ impl Service {
     fn report_on(&self, record: SpaceRecord) -> Result<SpaceReport, ServiceError> {
         let shape = record.definition.shape().map_err(DefinitionError::from)?;
         let domain = shape.capacity();
-        let leased = record.mark.next - record.returned;
+        let leased = record.leased();
         let remaining = record.left();
         // A rate over less than an hour says nothing about the next years.
         let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(3_600.0);

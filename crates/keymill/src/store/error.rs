@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::floor::{Floor, Mark};
+use crate::floor::{Floor, History, Mark};
 
 /// What can go wrong in a store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -52,6 +52,23 @@ pub struct WentBack {
 }
 
 impl StoreError {
+    /// The same of a request that was to change nothing: then nothing is in doubt.
+    #[must_use]
+    pub fn changing_nothing(self) -> StoreError {
+        match self {
+            StoreError::InDoubt(problem) => StoreError::Unavailable(problem),
+            error => error,
+        }
+    }
+
+    /// What to answer where a store may lose what it has granted, and nobody allowed that.
+    pub fn unsafe_store(reasons: &str) -> StoreError {
+        StoreError::Broken(format!(
+            "this store is not safe to lease from: {reasons}. A failure could repeat keys; change \
+             that, or start with --allow-unsafe-store (`keymill store check` shows every setting)"
+        ))
+    }
+
     /// A [`StoreError::WentBack`] with what showed it; `space advance` leads out.
     pub fn went_back(space: &str, seen: Mark, evidence: String) -> StoreError {
         let next = seen.next;
@@ -59,6 +76,21 @@ impl StoreError {
             format!("Run `keymill space advance {space} --to {next}` to go on beyond them");
         let space = space.to_owned();
         StoreError::WentBack(Arc::new(WentBack { space, seen, evidence, remedy }))
+    }
+
+    /// A [`StoreError::WentBack`] of a server whose data are not on the history that was seen.
+    pub fn other_history(space: &str, seen: Mark, found: History) -> StoreError {
+        let History { server, timeline } = seen.history;
+        let evidence = if found.server == server {
+            format!(
+                "its server is on timeline {}, and `{space}` was seen on timeline {timeline}: this \
+                 one was cut off, and another has taken its place",
+                found.timeline
+            )
+        } else {
+            format!("its server is {:x}, and `{space}` was seen on {server:x}", found.server)
+        };
+        StoreError::went_back(space, seen, evidence)
     }
 
     /// A [`StoreError::WentBack`] of a space that was seen and is not there any more.

@@ -1,43 +1,123 @@
 //! From a store's URL to the store.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{Store, StoreError};
 
-/// Opens the store that `url` names: `sqlite:PATH`. One that is not there is made if `create`.
-pub async fn open(url: &str, create: bool) -> Result<Arc<dyn Store>, StoreError> {
+/// How to open a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// Make what is not there: the file, the schema.
+    pub create: bool,
+    /// Use it although a failure may cost a repeated key.
+    pub allow_unsafe: bool,
+    /// Bring its schema up to date.
+    pub migrate: bool,
+}
+
+impl Default for Opening {
+    fn default() -> Opening {
+        Opening { create: true, allow_unsafe: false, migrate: true }
+    }
+}
+
+/// A kind of store, by the scheme of its URLs.
+struct Kind {
+    scheme: &'static str,
+    example: &'static str,
+    /// Whether this build has it.
+    built: bool,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind {
+        scheme: "sqlite",
+        example: "sqlite:/var/lib/keymill/keymill.db",
+        built: cfg!(feature = "sqlite"),
+    },
+    Kind {
+        scheme: "postgres",
+        example: "postgres://user:password@host1,host2/database",
+        built: cfg!(feature = "postgres"),
+    },
+    Kind {
+        scheme: "mysql",
+        example: "mysql://user:password@host/database",
+        built: cfg!(feature = "mysql"),
+    },
+    Kind {
+        scheme: "redis",
+        example: "redis://user:password@host/0",
+        built: cfg!(feature = "redis"),
+    },
+    Kind {
+        scheme: "etcd",
+        example: "etcd://host1:2379,host2:2379,host3:2379",
+        built: cfg!(feature = "etcd"),
+    },
+];
+
+/// Opens the store that `url` names.
+pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreError> {
     check_url(url)?;
-    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
-    match scheme {
+    match scheme(url) {
         #[cfg(feature = "sqlite")]
-        "sqlite" => open_sqlite(rest, create).await,
+        "sqlite" => {
+            let path = sqlite_path(url).to_owned();
+            // Opening may wait for another process that makes the schema.
+            let opened = tokio::task::spawn_blocking(move || {
+                super::sqlite::SqliteStore::open(path.as_ref(), opening.create)
+            });
+            Ok(Arc::new(opened.await.expect("opening does not panic")?))
+        }
+        #[cfg(feature = "postgres")]
+        "postgres" => Ok(Arc::new(super::postgres::PostgresStore::open(url, opening).await?)),
+        #[cfg(feature = "mysql")]
+        "mysql" => Ok(Arc::new(super::mysql::MysqlStore::open(url, opening).await?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(super::redis::RedisStore::open(url, opening).await?)),
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Arc::new(super::etcd::EtcdStore::open(url, opening).await?)),
         _ => unreachable!("the scheme was just checked"),
     }
 }
 
 /// Refuses the name of a store that this build cannot open.
 pub fn check_url(url: &str) -> Result<(), StoreError> {
-    match url.split_once(':').unwrap_or((url, "")) {
+    let scheme = scheme(url);
+    let refuse = |problem: String| Err(StoreError::Broken(problem));
+    match KINDS.iter().find(|kind| kind.scheme == scheme) {
+        Some(Kind { built: false, .. }) => refuse(format!(
+            "this keymill was built without {scheme}; build it with `cargo build --release \
+             --features {scheme}`"
+        )),
         #[cfg(feature = "sqlite")]
-        ("sqlite", "" | "//") => {
-            Err(StoreError::Broken("a SQLite store needs a path: sqlite:PATH".to_owned()))
+        Some(_) if scheme == "sqlite" && sqlite_path(url).is_empty() => {
+            refuse("a SQLite store needs a path: sqlite:PATH".to_owned())
         }
-        #[cfg(feature = "sqlite")]
-        ("sqlite", _) => Ok(()),
-        (scheme, _) => Err(StoreError::Broken(format!(
-            "`{scheme}` is not a kind of store that this build knows; stores are named by URL, \
-             such as sqlite:/var/lib/keymill/keymill.db"
-        ))),
+        Some(_) => Ok(()),
+        None => {
+            let examples: Vec<&str> = KINDS.iter().map(|kind| kind.example).collect();
+            refuse(format!(
+                "`{scheme}` is not a kind of store; stores are named by URL: {}",
+                examples.join(", ")
+            ))
+        }
+    }
+}
+
+/// The kind of store that a URL names, under the name that we have for it.
+fn scheme(url: &str) -> &str {
+    match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
+        "postgresql" => "postgres",
+        "mariadb" => "mysql",
+        "rediss" | "valkey" => "redis",
+        scheme => scheme,
     }
 }
 
 #[cfg(feature = "sqlite")]
-async fn open_sqlite(rest: &str, create: bool) -> Result<Arc<dyn Store>, StoreError> {
-    let path = rest.strip_prefix("//").unwrap_or(rest);
-    let path = Path::new(path).to_owned();
-    // Opening may wait for another process that makes the schema.
-    let opened =
-        tokio::task::spawn_blocking(move || super::sqlite::SqliteStore::open(&path, create));
-    Ok(Arc::new(opened.await.expect("opening does not panic")?))
+fn sqlite_path(url: &str) -> &str {
+    let path = url.strip_prefix("sqlite:").unwrap_or_default();
+    path.strip_prefix("//").unwrap_or(path)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::StoreError;
+use super::{Ranges, StoreError, must_be_on_record, next_era};
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
@@ -51,8 +51,8 @@ pub struct SpaceRecord {
     pub capacity: u64,
     /// How far it has come.
     pub mark: Mark,
-    /// How many ordinals below `next` were given back and wait to be granted again.
-    pub returned: u64,
+    /// Ordinals below `next` that were given back and wait to be granted again.
+    pub returned: Ranges,
     /// Whether it was ended.
     pub sealed: bool,
     /// When it was made.
@@ -239,25 +239,114 @@ pub struct Place {
     pub created: bool,
 }
 
+impl Finding {
+    /// A setting that is safe, or makes the store unsafe.
+    pub fn new(setting: &str, found: &str, wanted: &str, safe: bool) -> Finding {
+        Finding {
+            setting: setting.to_owned(),
+            found: found.to_owned(),
+            wanted: wanted.to_owned(),
+            verdict: if safe { Verdict::Safe } else { Verdict::Unsafe },
+        }
+    }
+
+    /// The same, as a warning where it made the store unsafe.
+    pub fn warning(mut self) -> Finding {
+        if self.verdict == Verdict::Unsafe {
+            self.verdict = Verdict::Warning;
+        }
+        self
+    }
+
+    /// What makes a store unsafe, in words; `None` where nothing does.
+    pub fn unsafe_ones(findings: &[Finding]) -> Option<String> {
+        let unsafe_ones: Vec<String> = findings
+            .iter()
+            .filter(|it| it.verdict == Verdict::Unsafe)
+            .map(|it| format!("{} is {}, should be {}", it.setting, it.found, it.wanted))
+            .collect();
+        (!unsafe_ones.is_empty()).then(|| unsafe_ones.join("; "))
+    }
+}
+
+impl Purpose {
+    /// As stores write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Lease => "lease",
+            Purpose::Advance => "advance",
+        }
+    }
+
+    /// From what [`Purpose::name`] wrote.
+    pub fn from_name(name: &str) -> Purpose {
+        if name == "advance" { Purpose::Advance } else { Purpose::Lease }
+    }
+}
+
 impl SpaceRecord {
     /// How many ordinals can still be granted.
     pub fn left(&self) -> u64 {
-        self.capacity - self.mark.next.min(self.capacity) + self.returned
+        self.capacity - self.mark.next.min(self.capacity) + self.returned.count()
+    }
+
+    /// How many ordinals are granted, and perhaps handed out.
+    pub fn leased(&self) -> u64 {
+        self.mark.next - self.returned.count()
     }
 
     /// Refuses when this record lies below what the caller has seen of the space.
     pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
-        let went_back = |evidence| Err(StoreError::went_back(&self.name, floor.mark, evidence));
         if floor.store != store {
             return Err(StoreError::other_store(&self.name, floor, store));
         }
+        if !self.mark.continues(floor.mark) {
+            return Err(StoreError::other_history(&self.name, floor.mark, self.mark.history));
+        }
         if !self.mark.has_reached(floor.mark) {
-            return went_back(format!(
+            let evidence = format!(
                 "`{}` is at ordinal {} (revision {}) and was seen at {} (revision {})",
                 self.name, self.mark.next, self.mark.revision, floor.mark.next, floor.mark.revision
-            ));
+            );
+            return Err(StoreError::went_back(&self.name, floor.mark, evidence));
         }
         Ok(())
+    }
+
+    /// Moves ordinals out of what is left, for a lease to be recorded with the moved record:
+    /// what came back first, otherwise from `next`. `None` where nothing is left.
+    #[must_use]
+    pub fn grant(&mut self, ask: &LeaseAsk) -> Option<Grant> {
+        let left = self.left();
+        if left == 0 {
+            return None;
+        }
+        let size = ask.size_of(left);
+        self.mark.revision += 1;
+        let ordinals = self.returned.take(size).unwrap_or_else(|| {
+            let start = self.mark.next;
+            self.mark.next = self.capacity.min(start.saturating_add(size));
+            start..self.mark.next
+        });
+        let Range { start, end } = ordinals;
+        assert!(start < end, "an empty grant: {ordinals:?} of {left} left");
+        let mark = self.mark;
+        Some(Grant { lease: mark.revision, ordinals, mark, left: left - (end - start) })
+    }
+
+    /// Takes the rest of a lease in again, once the lease is closed.
+    pub fn take_back(&mut self, rest: Range<u64>) {
+        self.mark.revision += 1;
+        self.returned.add(rest);
+    }
+
+    /// Moves on beyond everything seen, into a new era. Returns what is passed over.
+    pub fn advance(&mut self, to: Mark) -> Range<u64> {
+        let from = self.mark.next;
+        self.mark.revision = next_era(self.mark.revision.max(to.revision));
+        self.mark.next = from.max(to.next).min(self.capacity);
+        self.returned.clear();
+        from..self.mark.next
     }
 }
 
@@ -265,5 +354,16 @@ impl LeaseAsk {
     /// How many ordinals to grant where `left` are left in all.
     pub fn size_of(&self, left: u64) -> u64 {
         self.size.min(left / self.share.max(1)).max(1)
+    }
+
+    /// The last lease, if it has to be on record in a space that stands at `revision`.
+    pub fn expected_lease(&self, revision: u64) -> Option<LeaseId> {
+        self.last_lease.filter(|last| must_be_on_record(*last, revision))
+    }
+
+    /// What to answer when the last lease is not on record.
+    pub fn lost_lease(&self, last: LeaseId) -> StoreError {
+        let evidence = format!("lease {last} of `{}` is not on record any more", self.space);
+        StoreError::went_back(&self.space, self.floor.mark, evidence)
     }
 }

@@ -24,15 +24,16 @@ use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use db::{Db, Worker};
-use rows::{all_spaces, identity, instance_from, json, lease_from, now, signed, space_named, time};
+use rows::{all_spaces, identity, instance_from, lease_from, space_named};
 use tx::Tx;
 
+use super::values::{json, now, signed, time};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Place, Pulse, SpaceRecord, Store, StoreError, must_be_on_record,
-    next_era,
+    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
+    StoreError, must_be_on_record,
 };
-use crate::floor::{FileLock, Floor, Mark};
+use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
 use crate::space::Tuning;
 
@@ -44,7 +45,6 @@ const SPACE_MAKE: &str = "INSERT INTO spaces
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)";
 const SPACE_MOVE: &str =
     "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4 WHERE name = ?1";
-const SPACE_RETURNED: &str = "SELECT returned FROM spaces WHERE name = ?1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = 1, revision = revision + 1 WHERE name = ?1 AND sealed = 0";
@@ -123,10 +123,7 @@ impl SqliteStore {
             db.follow_path()?;
             job(&db.connection).map_err(|error| db.fold_error(&error))
         };
-        match self.reader.call(job).await {
-            Err(StoreError::InDoubt(error)) => Err(StoreError::Unavailable(error)),
-            answer => answer,
-        }
+        self.reader.call(job).await.map_err(StoreError::changing_nothing)
     }
 
     /// Runs a job in one transaction and commits it, unless the job fails.
@@ -148,7 +145,9 @@ impl Store for SqliteStore {
         let (new, floor) = (new.clone(), floor.clone());
         self.change(move |tx| {
             match tx.space_above(&new.name, &floor) {
-                Err(StoreError::UnknownSpace(_)) => tx.check_identity(&new.name, &floor)?,
+                Err(StoreError::UnknownSpace(_)) => {
+                    floor.check_new(&new.name, &tx.query(identity)?, History::default())?;
+                }
                 found => return found.map(Created::Exists),
             }
             tx.execute(
@@ -206,7 +205,7 @@ impl Store for SqliteStore {
     async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
         let back = back.clone();
         self.change(move |tx| {
-            let space = tx.space_above(&back.space, &back.floor)?;
+            let mut space = tx.space_above(&back.space, &back.floor)?;
             let closed = tx.execute(
                 LEASE_CLOSE,
                 params![
@@ -218,17 +217,11 @@ impl Store for SqliteStore {
                     signed(back.rest.end)
                 ],
             )?;
-            if closed == 0 {
-                return Ok(space.mark);
+            if closed > 0 {
+                space.take_back(back.rest);
+                tx.move_to(&space)?;
             }
-            let mut returned = tx.returned(&back.space)?;
-            if !back.rest.is_empty() {
-                returned.push((back.rest.start, back.rest.end));
-                returned.sort_unstable();
-            }
-            let mark = Mark { revision: space.mark.revision + 1, next: space.mark.next };
-            tx.move_to(&back.space, mark, &returned)?;
-            Ok(mark)
+            Ok(space.mark)
         })
         .await
     }
@@ -241,16 +234,14 @@ impl Store for SqliteStore {
     ) -> Result<SpaceRecord, StoreError> {
         let (name, by) = (space.to_owned(), by.clone());
         self.change(move |tx| {
-            let space = tx.space(&name)?;
-            let seen = space.mark.max(to);
-            let next = seen.next.min(space.capacity);
-            let mark = Mark { revision: next_era(seen.revision), next };
+            let mut space = tx.space(&name)?;
+            let passed = space.advance(to);
             tx.know(&by)?;
-            if next > space.mark.next {
-                tx.record_lease(&name, mark.revision, space.mark.next, next, "advance", &by.id)?;
+            if !passed.is_empty() {
+                tx.record_lease(&space, passed, Purpose::Advance, &by.id)?;
             }
-            tx.move_to(&name, mark, &[])?;
-            tx.space(&name)
+            tx.move_to(&space)?;
+            Ok(space)
         })
         .await
     }
@@ -347,6 +338,10 @@ impl Store for SqliteStore {
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
         let path = self.path.clone();
         self.writer.call(move |db| db.findings(&path)).await
+    }
+
+    async fn migrate(&self) -> Result<Vec<String>, StoreError> {
+        self.writer.call(Db::migrate).await
     }
 
     fn place(&self) -> Place {

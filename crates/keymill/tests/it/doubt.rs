@@ -30,7 +30,7 @@ struct Forgetful {
 impl Forgetful {
     async fn open(folder: &std::path::Path, to_lose: u32) -> Arc<Forgetful> {
         let url = format!("sqlite:{}", folder.join("keymill.db").display());
-        let inner = keymill::store::open(&url, true).await.unwrap();
+        let inner = keymill::store::open(&url, keymill::store::Opening::default()).await.unwrap();
         Arc::new(Forgetful { inner, to_lose: to_lose.into(), asked: Mutex::default() })
     }
 }

@@ -36,7 +36,7 @@ impl Instance {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("keymill.db").display());
         let setup = Setup {
-            store: keymill::store::open(&url, true).await.unwrap(),
+            store: keymill::store::open(&url, keymill::store::Opening::default()).await.unwrap(),
             data_dir: folder.path().to_owned(),
             secret: None,
             blocklist: Blocklist::builtin(),

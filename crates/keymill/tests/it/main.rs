@@ -6,4 +6,5 @@ mod cli;
 mod connections;
 mod doubt;
 mod http;
+mod servers;
 mod store_behavior;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
-use keymill::store::{Created, GiveBack, Grant, LeaseAsk, NewSpace, Store, StoreError};
+use keymill::store::{
+    Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError,
+};
 
 mod leases;
 mod record;
@@ -19,7 +21,7 @@ use record::*;
 use spaces::*;
 use went_back::*;
 
-/// Runs each case on each store; a case gets a space of its own.
+/// Runs each case on each store; a case gets a space, and a store in the server, of its own.
 macro_rules! on_every_store {
     ($($case:ident)*) => {
         mod sqlite {
@@ -30,6 +32,28 @@ macro_rules! on_every_store {
                 let folder = tempfile::tempdir().unwrap();
                 let url = format!("sqlite:{}", folder.path().join("keymill.db").display());
                 super::$case(&Case::new(&url).await).await;
+            })*
+        }
+
+        on_servers! { postgres $($case)* }
+        on_servers! { mysql $($case)* }
+        on_servers! { redis $($case)* }
+        #[cfg(feature = "etcd")]
+        on_servers! { etcd $($case)* }
+    };
+}
+
+/// The same on a server, which `backends` has started.
+macro_rules! on_servers {
+    ($store:ident $($case:ident)*) => {
+        mod $store {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $case() {
+                if let Some(url) = crate::servers::new_store(stringify!($store)) {
+                    super::$case(&Case::new(&url).await).await;
+                }
             })*
         }
     };
@@ -78,7 +102,7 @@ impl Case {
         let instance = Instance::this_process();
         Case {
             url: url.to_owned(),
-            store: keymill::store::open(url, true).await.unwrap(),
+            store: keymill::store::open(url, Opening::default()).await.unwrap(),
             space: format!("space-{}", instance.id),
             instance,
         }
@@ -126,7 +150,7 @@ impl Case {
     }
 
     async fn floor(&self, revision: u64, next: u64) -> Floor {
-        Floor { store: self.store.identity().await.unwrap(), mark: Mark { revision, next } }
+        Floor { store: self.store.identity().await.unwrap(), mark: Mark { revision, next, ..Mark::default() } }
     }
 
     async fn give_back(&self, grant: &Grant, undrawn: u64) -> Result<Mark, StoreError> {
@@ -147,7 +171,7 @@ impl Case {
 }
 
 fn to(next: u64) -> Mark {
-    Mark { revision: 0, next }
+    Mark { next, ..Mark::default() }
 }
 
 fn is_went_back<T>(answer: &Result<T, StoreError>) -> bool {

@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&args.data_dir)?;
     let listener = TcpListener::bind(args.listen).await?;
     let address = listener.local_addr()?;
-    let real = keymill::store::open(&args.store, true).await?;
+    let real = keymill::store::open(&args.store, keymill::store::Opening::default()).await?;
     let service = Service::start(Setup {
         store: match args.fault {
             Fault::Splitmix => real,

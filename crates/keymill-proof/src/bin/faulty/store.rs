@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use keymill::floor::{Floor, Mark};
+use keymill::floor::{Floor, History, Mark};
 use keymill::instance::Instance;
 use keymill::space::Tuning;
 use keymill::store::{
@@ -25,7 +25,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// How far back open leases are looked for.
 const LEASES_BACK: u64 = 1_000;
 /// A mark that is above every floor.
-const FAR: Mark = Mark { revision: 1 << 39, next: 1 << 62 };
+const FAR: Mark =
+    Mark { revision: 1 << 39, next: 1 << 62, history: History { server: 0, timeline: 0 } };
 
 /// A store that leases as `fault` says.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl FaultyStore {
         Ok(Grant {
             lease: start + 1,
             ordinals: start..end,
-            mark: Mark { revision: 0, next: end },
+            mark: Mark { next: end, ..Mark::default() },
             left: space.capacity - end,
         })
     }

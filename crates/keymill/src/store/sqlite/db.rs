@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::oneshot;
 
 use super::{Tx, broken, fold_error, sibling};
-use crate::store::{Finding, StoreError, Verdict};
+use crate::store::{Finding, StoreError, Verdict, schema};
 
 /// Marks a file as keymill's: "kmil".
 const APPLICATION_ID: i32 = 0x6b6d_696c;
@@ -103,16 +103,15 @@ impl Db {
         }
     }
 
-    pub(super) fn migrate(&mut self) -> Result<(), StoreError> {
+    /// Brings the schema up to date; the names of what was applied.
+    pub(super) fn migrate(&mut self) -> Result<Vec<String>, StoreError> {
         self.connection
             .pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(|error| self.fold_error(&error))?;
-        // A newer keymill may have added to the schema, and the older one still runs on it.
-        migrations::migrations::runner()
-            .set_abort_missing(false)
+        let report = schema::tolerant(migrations::migrations::runner())
             .run(&mut self.connection)
             .map_err(|error| self.fold_migration_error(&error))?;
-        Ok(())
+        Ok(schema::applied(&report))
     }
 
     pub(super) fn change<T>(

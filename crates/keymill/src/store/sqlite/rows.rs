@@ -1,15 +1,12 @@
-//! From rows of SQLite to the store's records, and from Rust's numbers to SQLite's.
+//! From rows of SQLite to the store's records.
 
-use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SPACE;
 use crate::floor::Mark;
 use crate::instance::Instance;
+use crate::store::values::{time, unsigned};
 use crate::store::{LeaseRecord, Purpose, SpaceRecord};
-
-/// A range of ordinals that came back: its start and its end.
-pub(super) type Returned = (u64, u64);
 
 pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
     connection.prepare_cached("SELECT identity FROM store")?.query_row([], |row| row.get(0))
@@ -39,10 +36,14 @@ pub(super) fn space_from(row: &Row<'_>) -> rusqlite::Result<SpaceRecord> {
         tuning: parse(row, 2)?,
         fingerprint: row.get(3)?,
         capacity: unsigned(row.get(4)?),
-        mark: Mark { next: unsigned(row.get(5)?), revision: unsigned(row.get(6)?) },
+        mark: Mark {
+            next: unsigned(row.get(5)?),
+            revision: unsigned(row.get(6)?),
+            ..Mark::default()
+        },
         sealed: row.get(7)?,
         created_at: time(row.get(8)?),
-        returned: parse::<Vec<Returned>>(row, 9)?.iter().map(|(start, end)| end - start).sum(),
+        returned: parse(row, 9)?,
     })
 }
 
@@ -52,10 +53,7 @@ pub(super) fn lease_from(row: &Row<'_>) -> rusqlite::Result<LeaseRecord> {
         lease: unsigned(row.get(1)?),
         ordinals: unsigned(row.get(2)?)..unsigned(row.get(3)?),
         closed_at_ordinal: row.get::<_, Option<i64>>(4)?.map(unsigned),
-        purpose: match row.get_ref(5)?.as_str()? {
-            "advance" => Purpose::Advance,
-            _ => Purpose::Lease,
-        },
+        purpose: Purpose::from_name(row.get_ref(5)?.as_str()?),
         granted_at: time(row.get(6)?),
         closed_at: row.get::<_, Option<i64>>(7)?.map(time),
         holder: instance_from(row, 8)?,
@@ -72,7 +70,7 @@ pub(super) fn instance_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Ins
     })
 }
 
-pub(super) fn parse<T: serde::de::DeserializeOwned>(
+fn parse<T: serde::de::DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
 ) -> rusqlite::Result<T> {
@@ -80,24 +78,4 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(
         let kind = rusqlite::types::Type::Text;
         rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
     })
-}
-
-pub(super) fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("a plain struct can be written as JSON")
-}
-
-pub(super) fn now() -> i64 {
-    Timestamp::now().as_millisecond()
-}
-
-pub(super) fn time(millis: i64) -> Timestamp {
-    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-pub(super) fn signed(value: u64) -> i64 {
-    i64::try_from(value).expect("ordinals and revisions fit 63 bits")
-}
-
-pub(super) fn unsigned(value: i64) -> u64 {
-    u64::try_from(value).expect("the database holds no negative ordinals")
 }

@@ -1,17 +1,19 @@
 //! One transaction on a SQLite store: where a lease is granted.
 
+use std::ops::Range;
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::rows::{Returned, identity, json, now, parse, signed, space_named, unsigned};
+use super::rows::{identity, space_named};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_MOVE,
-    SPACE_RETURNED, floor_file, fold_error,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_MOVE, floor_file,
+    fold_error,
 };
-use crate::floor::{Floor, Mark, mark_in};
+use crate::floor::{Floor, mark_in};
 use crate::instance::Instance;
-use crate::store::{Grant, LeaseAsk, LeaseId, SpaceRecord, StoreError, must_be_on_record};
+use crate::store::values::{json, now, signed, unsigned};
+use crate::store::{Grant, LeaseAsk, LeaseId, Purpose, SpaceRecord, StoreError};
 
 /// A transaction whose errors are the store's.
 pub(super) struct Tx<'a> {
@@ -50,7 +52,7 @@ impl Tx<'_> {
             .map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
         let floor = Floor { store: floor.store.clone(), mark: floor.mark.max(shared) };
         let space = match self.space(name) {
-            Err(StoreError::UnknownSpace(_)) if floor.mark != Mark::default() => {
+            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
                 return Err(StoreError::gone(name, floor.mark));
             }
             found => found?,
@@ -59,25 +61,13 @@ impl Tx<'_> {
         Ok(space)
     }
 
-    /// Refuses when this is another store than the caller means.
-    pub(super) fn check_identity(&self, space: &str, floor: &Floor) -> Result<(), StoreError> {
-        let found = self.query(identity)?;
-        if found == floor.store {
-            Ok(())
-        } else {
-            Err(StoreError::other_store(space, floor, &found))
-        }
-    }
-
     pub(super) fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let space = self.space_above(&ask.space, &ask.floor)?;
+        let mut space = self.space_above(&ask.space, &ask.floor)?;
         let instance = &ask.instance.id;
-        if let Some(last) = ask.last_lease
-            && must_be_on_record(last, space.mark.revision)
+        if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, instance)?
         {
-            let evidence = format!("lease {last} of `{}` is not on record any more", ask.space);
-            return Err(StoreError::went_back(&ask.space, ask.floor.mark, evidence));
+            return Err(ask.lost_lease(last));
         }
         for &spent in &ask.spent {
             let none = None::<i64>;
@@ -89,8 +79,7 @@ impl Tx<'_> {
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
-        let left = space.left();
-        if left == 0 {
+        let Some(grant) = space.grant(ask) else {
             return Err(StoreError::Exhausted {
                 space: ask.space.clone(),
                 held_elsewhere: self.query(|connection| {
@@ -99,55 +88,32 @@ impl Tx<'_> {
                     })
                 })?,
             });
-        }
-        let size = ask.size_of(left);
-        let mut mark = Mark { revision: space.mark.revision + 1, next: space.mark.next };
-        let mut returned = self.returned(&ask.space)?;
-        let ordinals = if let Some((start, end)) = returned.first_mut() {
-            let taken = *start..(*end).min(*start + size);
-            *start = taken.end;
-            returned.retain(|(start, end)| start < end);
-            taken
-        } else {
-            mark.next = space.capacity.min(space.mark.next + size);
-            space.mark.next..mark.next
         };
-        assert!(ordinals.start < ordinals.end, "an empty grant: {ordinals:?} of {left} left");
         self.know(&ask.instance)?;
-        let (start, end) = (ordinals.start, ordinals.end);
-        self.record_lease(&ask.space, mark.revision, start, end, "lease", instance)?;
-        self.move_to(&ask.space, mark, &returned)?;
-        Ok(Grant { lease: mark.revision, ordinals, mark, left: left - (end - start) })
+        self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance)?;
+        self.move_to(&space)?;
+        Ok(grant)
     }
 
-    /// The ranges that came back, by start.
-    pub(super) fn returned(&self, space: &str) -> Result<Vec<Returned>, StoreError> {
-        self.query(|connection| {
-            connection.prepare_cached(SPACE_RETURNED)?.query_row([space], |row| parse(row, 0))
-        })
+    /// Writes down how far a space has come.
+    pub(super) fn move_to(&self, space: &SpaceRecord) -> Result<(), StoreError> {
+        let (next, revision) = (signed(space.mark.next), signed(space.mark.revision));
+        let params = params![space.name, next, revision, json(&space.returned)];
+        self.execute(SPACE_MOVE, params).map(drop)
     }
 
-    pub(super) fn move_to(
-        &self,
-        space: &str,
-        mark: Mark,
-        returned: &[Returned],
-    ) -> Result<(), StoreError> {
-        let (next, revision) = (signed(mark.next), signed(mark.revision));
-        self.execute(SPACE_MOVE, params![space, next, revision, json(&returned)]).map(drop)
-    }
-
+    /// Records a range under the revision that the space has moved to.
     pub(super) fn record_lease(
         &self,
-        space: &str,
-        lease: LeaseId,
-        start: u64,
-        end: u64,
-        purpose: &str,
+        space: &SpaceRecord,
+        ordinals: Range<u64>,
+        purpose: Purpose,
         instance: &str,
     ) -> Result<(), StoreError> {
-        let (start, end) = (signed(start), signed(end));
-        let params = params![space, signed(lease), start, end, purpose, instance, now()];
+        let lease = signed(space.mark.revision);
+        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
+        let purpose = purpose.name();
+        let params = params![space.name, lease, start, end, purpose, instance, now()];
         self.execute(LEASE_ADD, params).map(drop)
     }
 

@@ -1,0 +1,89 @@
+//! A private MariaDB.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Backend, Missing, Processes, await_ready, folder, free_port, program, run};
+
+/// A MariaDB server with a user `keymill` who may do everything.
+#[derive(Debug)]
+pub struct MariaDb {
+    program: PathBuf,
+    client: PathBuf,
+    folder: TempDir,
+    port: u16,
+    processes: Processes,
+}
+
+impl MariaDb {
+    /// One with MariaDB's own defaults, on an empty folder.
+    pub fn start() -> Result<MariaDb, Missing> {
+        let mut mariadb = MariaDb {
+            program: program("mariadbd")?,
+            client: program("mariadb")?,
+            folder: folder(),
+            port: free_port(),
+            processes: Processes::none(),
+        };
+        run(Command::new(program("mariadb-install-db")?)
+            .args(["--no-defaults", "--user=root", "--auth-root-authentication-method=normal"])
+            .arg("--skip-test-db")
+            .arg(format!("--datadir={}", mariadb.folder.path().join("data").display())));
+        Backend::start(&mut mariadb);
+        mariadb.sql("CREATE USER keymill@'127.0.0.1' IDENTIFIED BY 'secret'; \
+             GRANT ALL ON *.* TO keymill@'127.0.0.1'");
+        Ok(mariadb)
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Runs statements as its administrator; what they answer.
+    pub fn sql(&self, statements: &str) -> String {
+        run(Command::new(&self.client)
+            .args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "-e"])
+            .arg(statements)
+            .arg(format!("--socket={}", self.folder.path().join("socket").display())))
+    }
+}
+
+impl Backend for MariaDb {
+    fn url(&self) -> String {
+        format!("mysql://keymill:secret@127.0.0.1:{}/keymill", self.port)
+    }
+
+    fn kill(&mut self) {
+        self.processes.kill();
+    }
+
+    fn start(&mut self) {
+        let log = self.folder.path().join("mariadb.log");
+        let folder = self.folder.path();
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
+            .arg("--skip-name-resolve")
+            .arg(format!("--port={}", self.port))
+            .arg(format!("--datadir={}", folder.join("data").display()))
+            .arg(format!("--socket={}", folder.join("socket").display()))
+            .arg(format!("--pid-file={}", folder.join("pid").display()));
+        self.processes.start(&mut command, &log);
+        let port = self.port;
+        await_ready("mariadb", &log, || greets(port));
+    }
+}
+
+/// Whether the server speaks first, as it does once it takes connections.
+fn greets(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let mut greeting = [0; 16];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()
+        && stream.read(&mut greeting).is_ok_and(|length| length > 0)
+}

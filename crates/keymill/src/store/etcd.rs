@@ -1,0 +1,414 @@
+//! etcd: the store of those who outgrow one machine. Raft keeps every grant on a majority.
+//!
+//! A change reads the space and what else it needs, decides, and commits in one transaction on
+//! condition that none of it has changed meanwhile; where it has, it begins again. etcd's own
+//! locks and leases, which end by time, are not used.
+//!
+//! # Invariants
+//!
+//! - Every read is linearizable: a member that was cut off from the majority answers nothing.
+//! - The cluster's ID is part of the floor: one that was restored from a snapshot is another.
+
+mod connection;
+mod draft;
+mod keys;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use connection::Members;
+use draft::{Draft, LeaseDoc, SpaceDoc, StoreDoc};
+use keys::Keys;
+
+use super::values::{from_json, json, random_number};
+use super::{
+    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
+    LeasePage, LeaseRecord, NewSpace, Opening, Place, Pulse, Purpose, SpaceRecord, Store,
+    StoreError, must_be_on_record,
+};
+use crate::floor::{Floor, History, Mark};
+use crate::instance::Instance;
+use crate::space::Tuning;
+
+/// How long a change may take, with all its new beginnings.
+const CHANGE_MAX: Duration = Duration::from_secs(5);
+/// How many keys one request asks for.
+const BATCH: usize = 64;
+
+/// An etcd cluster as a store.
+#[derive(Debug)]
+pub struct EtcdStore {
+    members: Members,
+    keys: Keys,
+    created: bool,
+}
+
+/// An instance, as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+struct InstanceDoc {
+    instance: Instance,
+    address: Option<String>,
+    seen_at: Timestamp,
+    stopped_at: Option<Timestamp>,
+}
+
+/// The secret, as it is written.
+#[derive(Serialize, Deserialize)]
+struct SecretDoc {
+    secret: String,
+    created_at: Timestamp,
+}
+
+impl EtcdStore {
+    /// Connects to the cluster, and gives it keymill's stamp where it has none if `create`.
+    pub async fn open(url: &str, opening: Opening) -> Result<EtcdStore, StoreError> {
+        let (members, keys) = connection::parse(url)?;
+        let mut store = EtcdStore { members, keys, created: false };
+        if store.stamp().await?.is_none() {
+            if !opening.create {
+                let place = store.members.shown();
+                return Err(StoreError::Broken(format!("{place} is empty, and is not created")));
+            }
+            if opening.migrate {
+                let doc = json(&StoreDoc::new());
+                store.created = store.members.make(store.keys.store(), doc).await?;
+            }
+        }
+        Ok(store)
+    }
+
+    async fn stamp(&self) -> Result<Option<StoreDoc>, StoreError> {
+        let found = self.members.read(vec![TxnOp::get(self.keys.store(), None)]).await?;
+        found.value(0).map(from_json).transpose()
+    }
+
+    /// Reads a space and some of its leases, has `decide` draft what to write, and writes it if
+    /// nothing has changed meanwhile; else begins again.
+    async fn change<T>(
+        &self,
+        space: &str,
+        leases: &[LeaseId],
+        mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        let deadline = Instant::now() + CHANGE_MAX;
+        for turn in 0_u32.. {
+            let mut draft = Draft::read(&self.members, &self.keys, space, leases).await?;
+            let answer = decide(&mut draft)?;
+            if draft.commit(&self.members).await? {
+                return Ok(answer);
+            }
+            if Instant::now() > deadline {
+                break;
+            }
+            // Another was faster; so that both are not again at the same moment.
+            let millis_max = u64::from(turn.min(6)) * 4 + 2;
+            let micros = 200 + random_number() % (millis_max * 1_000);
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+        }
+        Err(StoreError::Unavailable(format!("others were faster for {CHANGE_MAX:?}")))
+    }
+
+    async fn spaces_now(&self) -> Result<(History, Vec<SpaceRecord>), StoreError> {
+        let all = GetOptions::new().with_prefix();
+        let found = self.members.read(vec![TxnOp::get(self.keys.spaces(), Some(all))]).await?;
+        let history = found.history;
+        let record = |(key, value): (&str, &str)| {
+            let name = key.rsplit('/').next().unwrap_or_default();
+            Ok(from_json::<SpaceDoc>(value)?.record(name, history))
+        };
+        let spaces: Result<Vec<_>, StoreError> = found.pairs(0).map(record).collect();
+        Ok((history, spaces?))
+    }
+
+    async fn lease_docs(
+        &self,
+        space: &str,
+        leases: &[LeaseId],
+    ) -> Result<Vec<LeaseRecord>, StoreError> {
+        let mut records = Vec::new();
+        for batch in leases.chunks(BATCH) {
+            let gets = batch.iter().map(|lease| TxnOp::get(self.keys.lease(space, *lease), None));
+            let found = self.members.read(gets.collect()).await?;
+            for (number, lease) in batch.iter().enumerate() {
+                if let Some(value) = found.value(number) {
+                    records.push(from_json::<LeaseDoc>(value)?.record(space, *lease));
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    async fn held_elsewhere(&self, space: &str, instance: &str) -> Result<u64, StoreError> {
+        let all = GetOptions::new().with_prefix();
+        let found = self.members.read(vec![TxnOp::get(self.keys.open_all(space), Some(all))]).await?;
+        let counts = found.pairs(0).filter_map(|(_, value)| {
+            let (holder, count) = value.split_once(' ')?;
+            (holder != instance).then(|| count.parse::<u64>().ok()).flatten()
+        });
+        Ok(counts.sum())
+    }
+}
+
+#[async_trait]
+impl Store for EtcdStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        Ok(self.stamp().await?.map(|stamp| stamp.identity).unwrap_or_default())
+    }
+
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
+        self.change(&new.name, &[], |draft| {
+            match draft.space_above(floor) {
+                Err(StoreError::UnknownSpace(_)) => {
+                    floor.check_new(&new.name, &draft.identity, draft.history)?;
+                }
+                found => return found.map(Created::Exists),
+            }
+            let space = SpaceRecord {
+                name: new.name.clone(),
+                definition: new.definition.clone(),
+                tuning: new.tuning.clone(),
+                fingerprint: new.fingerprint.clone(),
+                capacity: new.capacity,
+                mark: Mark { revision: 1, next: new.start, history: draft.history },
+                returned: Default::default(),
+                sealed: false,
+                created_at: Timestamp::now().round(jiff::Unit::Millisecond).unwrap_or_default(),
+            };
+            draft.move_to(&space);
+            Ok(Created::Made(space))
+        })
+        .await
+    }
+
+    async fn tune(
+        &self,
+        space: &str,
+        tuning: &Tuning,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.change(space, &[], |draft| {
+            let mut space = draft.space_above(floor)?;
+            space.tuning = tuning.clone();
+            space.mark.revision += 1;
+            draft.move_to(&space);
+            Ok(space)
+        })
+        .await
+    }
+
+    async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
+        let found = self.members.read(vec![TxnOp::get(self.keys.space(space), None)]).await?;
+        let doc = found.value(0).map(from_json::<SpaceDoc>).transpose()?;
+        let record = doc.map(|doc| doc.record(space, found.history));
+        record.ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))
+    }
+
+    async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
+        Ok(self.spaces_now().await?.1)
+    }
+
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let mut leases = ask.spent.clone();
+        leases.extend(ask.last_lease);
+        let answer = self.change(&ask.space, &leases, |draft| match draft.lease(ask) {
+            // These answers commit too: they may have closed the leases that were spent.
+            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
+            answer => answer.map(Ok),
+        });
+        match answer.await? {
+            Err(StoreError::Exhausted { space, .. }) => {
+                let held_elsewhere = self.held_elsewhere(&space, &ask.instance.id).await?;
+                Err(StoreError::Exhausted { space, held_elsewhere })
+            }
+            answer => answer,
+        }
+    }
+
+    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+        self.change(&back.space, &[back.lease], |draft| {
+            let mut space = draft.space_above(&back.floor)?;
+            if draft.close(back.lease, &back.instance, Some(&back.rest)) {
+                space.take_back(back.rest.clone());
+                draft.move_to(&space);
+            }
+            Ok(space.mark)
+        })
+        .await
+    }
+
+    async fn advance(
+        &self,
+        space: &str,
+        to: Mark,
+        by: &Instance,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.change(space, &[], |draft| {
+            let mut space = draft.space()?;
+            let passed = space.advance(to);
+            if !passed.is_empty() {
+                draft.record_lease(&space, passed, Purpose::Advance, by);
+            }
+            draft.move_to(&space);
+            Ok(space)
+        })
+        .await
+    }
+
+    async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
+        self.change(space, &[], |draft| {
+            let mut space = draft.space_above(floor)?;
+            if !space.sealed {
+                space.sealed = true;
+                space.mark.revision += 1;
+                draft.move_to(&space);
+            }
+            Ok(space)
+        })
+        .await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        let mut below = self.keys.start(space, ordinal + 1, 0);
+        loop {
+            let options = GetOptions::new()
+                .with_range(below.as_str())
+                .with_sort(SortTarget::Key, SortOrder::Descend)
+                .with_limit(BATCH as i64);
+            let get = TxnOp::get(self.keys.starts(space), Some(options));
+            let found = self.members.read(vec![get]).await?;
+            let starts: Vec<String> = found.pairs(0).map(|(key, _)| key.to_owned()).collect();
+            let numbers = starts.iter().filter_map(|key| key.rsplit('/').next()?.parse().ok());
+            let numbers: Vec<LeaseId> = numbers.collect();
+            for lease in self.lease_docs(space, &numbers).await? {
+                if lease.closed_at_ordinal.unwrap_or(lease.ordinals.end) > ordinal {
+                    return Ok(Some(lease));
+                }
+            }
+            match starts.last() {
+                Some(last) if starts.len() == BATCH => below.clone_from(last),
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        let names = match &page.space {
+            Some(space) => vec![space.clone()],
+            None => self.spaces_now().await?.1.into_iter().map(|space| space.name).collect(),
+        };
+        let after = page.after.clone().unwrap_or_default();
+        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let mut leases = Vec::new();
+        for name in names.iter().filter(|name| **name >= after.0) {
+            let from = if *name == after.0 { after.1 + 1 } else { 0 };
+            let options = GetOptions::new()
+                .with_range(self.keys.lease(name, u64::MAX))
+                .with_sort(SortTarget::Key, SortOrder::Ascend)
+                .with_limit(i64::try_from(limit - leases.len()).unwrap_or(i64::MAX));
+            let get = TxnOp::get(self.keys.lease(name, from), Some(options));
+            let found = self.members.read(vec![get]).await?;
+            for (key, value) in found.pairs(0) {
+                let number = key.rsplit('/').next().and_then(|number| number.parse().ok());
+                leases.push(from_json::<LeaseDoc>(value)?.record(name, number.unwrap_or(0)));
+            }
+            if leases.len() >= limit {
+                break;
+            }
+        }
+        Ok(leases)
+    }
+
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        let instance = &pulse.instance;
+        let started = instance.started_at.as_millisecond().unsigned_abs();
+        let key = self.keys.instance(started, &instance.id);
+        let known = self.members.read(vec![TxnOp::get(key.as_str(), None)]).await?;
+        let known: Option<InstanceDoc> = known.value(0).map(from_json).transpose()?;
+        let seen_at = Timestamp::now();
+        let doc = InstanceDoc {
+            instance: instance.clone(),
+            address: pulse.address.clone().or(known.and_then(|known| known.address)),
+            seen_at,
+            stopped_at: pulse.stopping.then_some(seen_at),
+        };
+        let age = (self.keys.age(&instance.id), started.to_string());
+        self.members.write(vec![(key, json(&doc)), age]).await?;
+        let store = self.identity().await?;
+        let (_, spaces) = self.spaces_now().await?;
+        let mut lost = Vec::new();
+        for (space, lease) in &pulse.last_leases {
+            let revision = spaces.iter().find(|found| found.name == *space);
+            let revision = revision.map_or(0, |found| found.mark.revision);
+            let held = self.lease_docs(space, &[*lease]).await?;
+            let is_held = held.first().is_some_and(|held| held.holder.id == instance.id);
+            if must_be_on_record(*lease, revision) && !is_held {
+                lost.push(space.clone());
+            }
+        }
+        Ok(Beat { store, spaces, lost })
+    }
+
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        let mut from = self.keys.instances();
+        if let Some(id) = &page.after {
+            let age = self.members.read(vec![TxnOp::get(self.keys.age(id), None)]).await?;
+            let Some(started) = age.value(0).and_then(|age| age.parse().ok()) else {
+                return Ok(Vec::new());
+            };
+            // The first key beyond that one.
+            from = format!("{}\0", self.keys.instance(started, id));
+        }
+        let options = GetOptions::new()
+            .with_range(self.keys.instance(u64::MAX, ""))
+            .with_sort(SortTarget::Key, SortOrder::Ascend)
+            .with_limit(i64::from(page.limit));
+        let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
+        let record = |(_, value): (&str, &str)| {
+            let doc: InstanceDoc = from_json(value)?;
+            let InstanceDoc { instance, address, seen_at, stopped_at } = doc;
+            Ok(InstanceRecord { instance, address, seen_at, stopped_at })
+        };
+        found.pairs(0).map(record).collect()
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        if let Some(candidate) = candidate {
+            let (secret, created_at) = (candidate.to_owned(), Timestamp::now());
+            self.members.make(self.keys.secret(), json(&SecretDoc { secret, created_at })).await?;
+        }
+        let found = self.members.read(vec![TxnOp::get(self.keys.secret(), None)]).await?;
+        Ok(found.value(0).map(from_json::<SecretDoc>).transpose()?.map(|doc| doc.secret))
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        self.members.remove(self.keys.secret()).await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.members.findings(&self.keys).await
+    }
+
+    fn place(&self) -> Place {
+        Place { kind: "etcd", location: self.members.shown(), created: self.created }
+    }
+}
+
+/// The one place where etcd's errors become the store's. Whether a change was made is in doubt
+/// whenever its answer is missing, because a member may pass it on before it fails.
+fn fold_error(place: &str, error: &etcd_client::Error) -> StoreError {
+    use etcd_client::Error;
+    let shown = match error {
+        Error::GRpcStatus(status) => status.message().to_owned(),
+        error => error.to_string(),
+    };
+    let denied = ["authentication failed", "permission denied", "user name is empty"];
+    if denied.iter().any(|reason| shown.contains(reason)) {
+        return StoreError::Broken(format!("{place}: {shown}"));
+    }
+    StoreError::InDoubt(format!("{place}: {shown}"))
+}

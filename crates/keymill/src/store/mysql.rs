@@ -1,0 +1,338 @@
+//! MySQL and MariaDB: the store for many instances where one of them is at hand.
+//!
+//! A lease is one transaction: the space's row is locked with `SELECT … FOR UPDATE`, then
+//! updated. The server ends a transaction that lies idle, so that an instance that is paused
+//! half-way does not hold the row.
+//!
+//! # Invariants
+//!
+//! - Transactions are `READ COMMITTED`: what is read after the lock is what the last holder of
+//!   the lock left, and a name that is not there yet is not locked by gaps.
+
+mod connection;
+mod rows;
+mod tx;
+
+use async_trait::async_trait;
+use deadpool::managed::{Object, Pool};
+use mysql_async::params;
+
+use connection::Hosts;
+use rows::{column, instance_from, lease_from, space_from};
+use tx::Tx;
+
+use super::values::{json, signed, time};
+use super::{
+    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
+    LeaseRecord, NewSpace, Opening, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
+    must_be_on_record, pool,
+};
+use crate::floor::{Floor, Mark};
+use crate::instance::Instance;
+use crate::space::Tuning;
+
+/// Milliseconds since 1970, by the server's clock.
+macro_rules! now {
+    () => {
+        "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+    };
+}
+
+const STORE: &str = "SELECT identity FROM store";
+const SPACE: &str =
+    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
+    returned FROM spaces WHERE name = :space";
+const SPACE_LOCK: &str =
+    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
+    returned FROM spaces WHERE name = :space FOR UPDATE";
+const SPACES: &str =
+    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
+    returned FROM spaces ORDER BY name";
+const SPACE_MAKE: &str = concat!(
+    "INSERT INTO spaces
+    (name, definition, tuning, fingerprint, capacity, next, returned, revision, created_at)
+    VALUES (:space, :definition, :tuning, :fingerprint, :capacity, :start, '[]', 1, ",
+    now!(),
+    ") ON DUPLICATE KEY UPDATE name = name"
+);
+const SPACE_MOVE: &str =
+    "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
+const SPACE_TUNE: &str =
+    "UPDATE spaces SET tuning = :tuning, revision = revision + 1 WHERE name = :space";
+const SPACE_SEAL: &str =
+    "UPDATE spaces SET sealed = TRUE, revision = revision + 1 WHERE name = :space AND NOT sealed";
+const LEASE_ADD: &str = concat!(
+    "INSERT INTO leases
+    (space, lease, start_ordinal, end_ordinal, purpose, instance, open_for, granted_at)
+    VALUES (:space, :lease, :start, :end, :purpose, :instance, :instance, ",
+    now!(),
+    ")"
+);
+const LEASE_CLOSE: &str = concat!(
+    "UPDATE leases SET closed_at_ordinal = COALESCE(:start, end_ordinal), open_for = NULL,
+    closed_at = ",
+    now!(),
+    " WHERE space = :space AND lease = :lease AND instance = :instance AND closed_at IS NULL
+    AND COALESCE(:end, end_ordinal) = end_ordinal"
+);
+const LEASE_EXISTS: &str =
+    "SELECT 1 FROM leases WHERE space = :space AND lease = :lease AND instance = :instance";
+const LEASE_OF: &str = "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
+    granted_at, closed_at, id, host, pid, version, started_at
+    FROM leases JOIN instances ON id = instance WHERE space = :space AND start_ordinal <= :ordinal
+    AND COALESCE(closed_at_ordinal, end_ordinal) > :ordinal ORDER BY start_ordinal DESC LIMIT 1";
+const LEASE_PAGE: &str = "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal,
+    purpose, granted_at, closed_at, id, host, pid, version, started_at
+    FROM leases JOIN instances ON id = instance
+    WHERE (:space IS NULL OR space = :space)
+    AND (space > :after OR (space = :after AND lease > :lease))
+    ORDER BY space, lease LIMIT :limit";
+const HELD_ELSEWHERE: &str = "SELECT CAST(COALESCE(SUM(end_ordinal - start_ordinal), 0) AS SIGNED)
+    FROM leases WHERE space = :space AND open_for <> :instance AND purpose = 'lease'";
+const INSTANCE_KNOW: &str = concat!(
+    "INSERT INTO instances (id, host, pid, version, started_at, seen_at)
+    VALUES (:id, :host, :pid, :version, :started_at, ",
+    now!(),
+    ") ON DUPLICATE KEY UPDATE id = id"
+);
+const INSTANCE_SEEN: &str = concat!(
+    "UPDATE instances SET address = COALESCE(:address, address), seen_at = ",
+    now!(),
+    ", stopped_at = CASE WHEN :stopping THEN ",
+    now!(),
+    " END WHERE id = :id"
+);
+const INSTANCE_PAGE: &str =
+    "SELECT id, host, pid, version, started_at, address, seen_at, stopped_at
+    FROM instances WHERE :after IS NULL
+    OR (started_at, id) > (SELECT started_at, id FROM instances WHERE id = :after)
+    ORDER BY started_at, id LIMIT :limit";
+const SECRET: &str = "SELECT secret FROM secret";
+const SECRET_MAKE: &str =
+    concat!("INSERT INTO secret VALUES (1, :secret, ", now!(), ") ON DUPLICATE KEY UPDATE id = id");
+const SECRET_FORGET: &str = "DELETE FROM secret";
+
+/// A MySQL or MariaDB database as a store.
+#[derive(Debug)]
+pub struct MysqlStore {
+    pool: Pool<Hosts>,
+    created: bool,
+}
+
+impl MysqlStore {
+    /// Connects to the server that takes writes, making keymill's tables where there are none if
+    /// `create`, and brings them up to date.
+    pub async fn open(url: &str, opening: Opening) -> Result<MysqlStore, StoreError> {
+        let pool = pool::new(Hosts::parse(url, opening)?);
+        let created = pool.manager().prepare(opening).await?;
+        Ok(MysqlStore { pool, created })
+    }
+
+    async fn connection(&self) -> Result<Object<Hosts>, StoreError> {
+        pool::get(&self.pool).await
+    }
+
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        Tx::begin(self.connection().await?).await
+    }
+}
+
+#[async_trait]
+impl Store for MysqlStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        let rows = self.connection().await?.query(STORE, ()).await?;
+        Ok(column(&rows[0], 0))
+    }
+
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.create(new, floor).await;
+        tx.finish(answer).await
+    }
+
+    async fn tune(
+        &self,
+        space: &str,
+        tuning: &Tuning,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = async {
+            tx.space_above(space, floor).await?;
+            tx.execute(SPACE_TUNE, params! { space, "tuning" => json(tuning) }).await?;
+            tx.space(space).await
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
+        let rows = self.connection().await?.query(SPACE, params! { space }).await?;
+        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))?;
+        space_from(row)
+    }
+
+    async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
+        let rows = self.connection().await?.query(SPACES, ()).await?;
+        rows.iter().map(space_from).collect()
+    }
+
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = match tx.lease(ask).await {
+            // These answers commit too: they may have closed the leases that were spent.
+            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
+            answer => answer.map(Ok),
+        };
+        tx.finish(answer).await?
+    }
+
+    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = async {
+            let mut space = tx.space_above(&back.space, &back.floor).await?;
+            let (start, end) = (Some(signed(back.rest.start)), Some(signed(back.rest.end)));
+            if tx.close(&back.space, back.lease, &back.instance, start, end).await? {
+                space.take_back(back.rest.clone());
+                tx.move_to(&space).await?;
+            }
+            Ok(space.mark)
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn advance(
+        &self,
+        space: &str,
+        to: Mark,
+        by: &Instance,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = async {
+            let mut space = tx.space(space).await?;
+            let passed = space.advance(to);
+            tx.know(by).await?;
+            if !passed.is_empty() {
+                tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
+            }
+            tx.move_to(&space).await?;
+            Ok(space)
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = async {
+            tx.space_above(space, floor).await?;
+            tx.execute(SPACE_SEAL, params! { space }).await?;
+            tx.space(space).await
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        let params = params! { space, "ordinal" => signed(ordinal) };
+        let rows = self.connection().await?.query(LEASE_OF, params).await?;
+        Ok(rows.first().map(lease_from))
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        let (after, lease) = page.after.clone().unwrap_or_default();
+        let params = params! {
+            "space" => page.space.clone(), after, "lease" => signed(lease), "limit" => page.limit,
+        };
+        let rows = self.connection().await?.query(LEASE_PAGE, params).await?;
+        Ok(rows.iter().map(lease_from).collect())
+    }
+
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = async {
+            let id = &pulse.instance.id;
+            tx.know(&pulse.instance).await?;
+            let (address, stopping) = (pulse.address.clone(), pulse.stopping);
+            tx.execute(INSTANCE_SEEN, params! { id, address, stopping }).await?;
+            let spaces = tx.spaces().await?;
+            let mut lost = Vec::new();
+            for (space, lease) in &pulse.last_leases {
+                let revision = spaces.iter().find(|found| found.name == *space);
+                let revision = revision.map_or(0, |found| found.mark.revision);
+                if must_be_on_record(*lease, revision) && !tx.has_lease(space, *lease, id).await? {
+                    lost.push(space.clone());
+                }
+            }
+            Ok(Beat { store: tx.identity().await?, spaces, lost })
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        let params = params! { "after" => page.after.clone(), "limit" => page.limit };
+        let rows = self.connection().await?.query(INSTANCE_PAGE, params).await?;
+        let record = |row: &mysql_async::Row| InstanceRecord {
+            instance: instance_from(row, 0),
+            address: column(row, 5),
+            seen_at: time(column(row, 6)),
+            stopped_at: column::<Option<i64>>(row, 7).map(time),
+        };
+        Ok(rows.iter().map(record).collect())
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = async {
+            if let Some(secret) = candidate {
+                tx.execute(SECRET_MAKE, params! { secret }).await?;
+            }
+            let rows = tx.query(SECRET, ()).await?;
+            Ok(rows.first().map(|row| column(row, 0)))
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.execute(SECRET_FORGET, ()).await.map(drop);
+        tx.finish(answer).await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.connection().await?.findings().await
+    }
+
+    async fn migrate(&self) -> Result<Vec<String>, StoreError> {
+        self.pool.manager().migrate().await
+    }
+
+    fn place(&self) -> Place {
+        let location = self.pool.manager().shown();
+        Place { kind: "mysql", location, created: self.created }
+    }
+}
+
+/// The one place where MySQL's errors become the store's.
+fn fold_error(place: &str, error: &mysql_async::Error) -> StoreError {
+    let mysql_async::Error::Server(refusal) = error else {
+        return StoreError::Unavailable(format!("{place}: {error}"));
+    };
+    let message = &refusal.message;
+    match refusal.code {
+        // Unknown table.
+        1146 => StoreError::Broken(format!(
+            "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
+        )),
+        // Denied: a command, a table, a column.
+        1142 | 1143 | 1227 => StoreError::Broken(format!(
+            "{place}: {message}; let this user do that, or run `keymill store migrate` as one who may"
+        )),
+        // Denied: the database, the user; or there is no such database.
+        1044 | 1045 | 1049 => StoreError::Broken(format!("{place}: {message}")),
+        _ => StoreError::Unavailable(format!("{place}: {message}")),
+    }
+}

@@ -1,0 +1,394 @@
+//! Connections to PostgreSQL: which of the hosts, whether it is safe, and its schema.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::error::Severity;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::rows::history_from;
+use super::{STORE, fold_error};
+use crate::floor::History;
+use crate::store::pool::{CALL_MAX, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe};
+use crate::store::url::{StoreUrl, Tls};
+use crate::store::{Finding, Opening, StoreError, Verdict, schema, tls};
+
+/// What is looked at before a server is used. Replicas that only feed on logical changes are
+/// not counted: nobody fails over to them.
+const SAFETY: &str = "SELECT pg_is_in_recovery(), current_setting('fsync'),
+    current_setting('full_page_writes'), current_setting('synchronous_commit'),
+    current_setting('synchronous_standby_names'),
+    (SELECT count(*) FROM pg_stat_replication
+        WHERE state IS DISTINCT FROM 'backup' AND pid NOT IN (SELECT active_pid
+            FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)),
+    current_setting('server_version')";
+/// The version of the schema, where there is one.
+const SCHEMA_VERSION: &str = "SELECT max(version) FROM refinery_schema_history";
+const PORT: u16 = 5432;
+/// Held while the schema is made or changed: "keymill" in ASCII.
+const MIGRATION_LOCK: i64 = 0x006b_6579_6d69_6c6c;
+
+mod migrations {
+    refinery::embed_migrations!("migrations/postgres");
+}
+
+/// The servers of a URL, of which one takes writes.
+pub(super) struct Hosts {
+    url: StoreUrl,
+    schema: String,
+    tls: Option<MakeRustlsConnect>,
+    allow_unsafe: bool,
+    /// The highest timeline met: a host below it was cut off, and is passed over.
+    timeline: AtomicU64,
+}
+
+/// One checked connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    client: Client,
+    place: String,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+    warnings: Arc<AtomicU64>,
+    begin: &'static str,
+}
+
+impl Hosts {
+    pub(super) fn parse(url: &str, opening: Opening) -> Result<Hosts, StoreError> {
+        let url = StoreUrl::parse(url, &["schema", "sslmode", "sslrootcert", SESSION_ATTRS])?;
+        if let Some(wanted) = url.setting(SESSION_ATTRS).filter(|wanted| *wanted != "read-write") {
+            return Err(StoreError::Broken(format!(
+                "the store's URL has {SESSION_ATTRS}={wanted}; keymill needs read-write, its default"
+            )));
+        }
+        let schema = url.setting("schema").unwrap_or("keymill").to_owned();
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if !(1..=63).contains(&schema.len()) || !schema.bytes().all(fits) {
+            return Err(StoreError::Broken(format!(
+                "the store's URL has schema={schema}; letters, digits, _ and - are allowed"
+            )));
+        }
+        let tls = wanted_tls(&url)?.map(|wanted| tls::client(&wanted)).transpose()?;
+        let tls = tls.map(MakeRustlsConnect::new);
+        let allow_unsafe = opening.allow_unsafe;
+        Ok(Hosts { url, schema, tls, allow_unsafe, timeline: AtomicU64::new(0) })
+    }
+
+    pub(super) fn shown(&self) -> String {
+        self.url.shown()
+    }
+
+    /// Makes or updates the schema as `opening` has it; whether it was made.
+    pub(super) async fn prepare(&self, opening: Opening) -> Result<bool, StoreError> {
+        let connection = self.connect().await?;
+        let version = connection.schema_version().await?;
+        if version.is_none() && !opening.create {
+            let (place, schema) = (self.shown(), &self.schema);
+            return Err(StoreError::Broken(format!(
+                "{place} has no schema `{schema}`, and it is not created"
+            )));
+        }
+        if opening.migrate && version < Some(schema::latest(&migrations::migrations::runner())) {
+            self.migrate_on(connection).await?;
+        }
+        Ok(opening.migrate && version.is_none())
+    }
+
+    /// Brings the schema up to date; the names of what was applied.
+    pub(super) async fn migrate(&self) -> Result<Vec<String>, StoreError> {
+        self.migrate_on(self.connect().await?).await
+    }
+
+    async fn migrate_on(&self, mut connection: Connection) -> Result<Vec<String>, StoreError> {
+        let limit = MIGRATE_MAX.as_millis();
+        let (schema, place) = (&self.schema, self.shown());
+        connection
+            .run(&format!(
+                "SET lock_timeout = {limit}; SET statement_timeout = 0;
+                 SELECT pg_advisory_lock({MIGRATION_LOCK})"
+            ))
+            .await?;
+        // Asked before, because who may use a schema may still not be allowed to make one.
+        let exists = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
+        if connection.query(exists, &[schema]).await?.is_empty() {
+            connection.run(&format!("CREATE SCHEMA \"{schema}\"")).await?;
+        }
+        let runner = schema::tolerant(migrations::migrations::runner());
+        let report = runner.run_async(&mut connection.client).await;
+        Ok(schema::applied(&report.map_err(|error| schema::error(&place, &error))?))
+    }
+
+    /// The first host that takes writes, is safe, and was not cut off.
+    async fn connect(&self) -> Result<Connection, StoreError> {
+        let mut problems = Vec::new();
+        for number in 0..self.url.hosts.len() {
+            let place = format!("postgres at {}", self.url.hosts[number]);
+            let connected = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
+            match connected {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => problems.push(error),
+                Err(_) => problems.push(StoreError::Unavailable(format!(
+                    "{place} did not answer in {CONNECT_MAX:?}"
+                ))),
+            }
+        }
+        if problems.len() == 1 {
+            return Err(problems.remove(0));
+        }
+        let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Err(StoreError::Unavailable(all.join("; ")))
+    }
+
+    async fn connect_to(&self, number: usize, place: &str) -> Result<Connection, StoreError> {
+        let host = &self.url.hosts[number];
+        let mut config = Config::new();
+        config
+            .host(&host.name)
+            .port(host.port_or(PORT))
+            .application_name("keymill")
+            .user(self.url.user.as_deref().unwrap_or("postgres"))
+            .dbname(if self.url.path.is_empty() { "postgres" } else { &self.url.path });
+        if let Some(password) = &self.url.password {
+            config.password(password);
+        }
+        let warnings = Arc::<AtomicU64>::default();
+        let fold = |error: tokio_postgres::Error| fold_error(place, &error);
+        let client = if let Some(tls) = &self.tls {
+            config.ssl_mode(SslMode::Require);
+            let (client, connection) = config.connect(tls.clone()).await.map_err(fold)?;
+            drive(connection, warnings.clone());
+            client
+        } else {
+            config.ssl_mode(SslMode::Disable);
+            let (client, connection) = config.connect(NoTls).await.map_err(fold)?;
+            drive(connection, warnings.clone());
+            client
+        };
+        let mut connection = Connection {
+            client,
+            place: place.to_owned(),
+            statements: Mutex::default(),
+            warnings,
+            begin: BEGIN,
+        };
+        let (lock, idle) = (LOCK_MAX.as_millis(), IDLE_MAX.as_millis());
+        let (call, schema) = (CALL_MAX.as_millis(), &self.schema);
+        connection
+            .run(&format!(
+                "SET lock_timeout = {lock}; SET statement_timeout = {call};
+                 SET idle_in_transaction_session_timeout = {idle}; SET search_path = \"{schema}\""
+            ))
+            .await?;
+        connection.check(self.allow_unsafe).await?;
+        self.check_timeline(&connection).await?;
+        Ok(connection)
+    }
+
+    async fn check_timeline(&self, connection: &Connection) -> Result<(), StoreError> {
+        let read = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
+        let rows = connection.query(read, &[]).await?;
+        let found = u64::from_str_radix(rows[0].get(0), 16).unwrap_or_default();
+        let met = self.timeline.fetch_max(found, Ordering::SeqCst);
+        if found < met {
+            let place = &connection.place;
+            return Err(StoreError::Unavailable(format!(
+                "{place} is on timeline {found} and another was met on {met}: it was cut off"
+            )));
+        }
+        Ok(())
+    }
+}
+
+const SESSION_ATTRS: &str = "target_session_attrs";
+const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = on";
+/// Where the server waits for its standby to apply, it goes on doing so.
+const BEGIN_APPLY: &str = "BEGIN; SET LOCAL synchronous_commit = remote_apply";
+
+impl Manager for Hosts {
+    type Type = Connection;
+    type Error = StoreError;
+
+    async fn create(&self) -> Result<Connection, StoreError> {
+        self.connect().await
+    }
+
+    async fn recycle(
+        &self,
+        connection: &mut Connection,
+        _: &Metrics,
+    ) -> RecycleResult<StoreError> {
+        if connection.client.is_closed() {
+            return Err(RecycleError::message("closed"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
+    }
+}
+
+impl Connection {
+    /// Runs statements that have neither parameters nor an answer.
+    pub(super) async fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.client.batch_execute(sql).await.map_err(|error| self.fold_error(&error))
+    }
+
+    pub(super) async fn query(
+        &self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.statement(sql).await?;
+        let answer = timeout(CALL_MAX, self.client.query(&statement, params)).await;
+        self.answered(answer)
+    }
+
+    pub(super) async fn execute(
+        &self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let statement = self.statement(sql).await?;
+        let answer = timeout(CALL_MAX, self.client.execute(&statement, params)).await;
+        self.answered(answer)
+    }
+
+    /// The server's history as it is now.
+    pub(super) async fn history(&self) -> Result<History, StoreError> {
+        Ok(self.query(STORE, &[]).await?.first().map(history_from).unwrap_or_default())
+    }
+
+    /// How many warnings the server has given so far.
+    pub(super) fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn begin_statement(&self) -> &'static str {
+        self.begin
+    }
+
+    pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let rows = self.query(SAFETY, &[]).await?;
+        let row = &rows[0];
+        let recovering: bool = row.get(0);
+        let (fsync, pages): (&str, &str) = (row.get(1), row.get(2));
+        let (commit, standbys): (&str, &str) = (row.get(3), row.get(4));
+        let replicas: i64 = row.get(5);
+        let role = if recovering { "a standby" } else { "the primary" };
+        let none_synchronous = replicas > 0 && standbys.trim().is_empty();
+        let replication = match (standbys.trim(), replicas) {
+            ("", 0) => "no replica".to_owned(),
+            ("", count) => format!("{count} replicas, none synchronous"),
+            (names, count) => format!("{count} replicas, synchronous: {names}"),
+        };
+        let safe_commit = ["on", "remote_apply"].contains(&commit);
+        Ok(vec![
+            Finding::new("server", row.get(6), "11 or later", true),
+            Finding::new("role", role, "the primary", !recovering),
+            Finding::new("fsync", fsync, "on", fsync == "on"),
+            Finding::new("full_page_writes", pages, "on", pages == "on"),
+            Finding::new("synchronous_commit", commit, "on or remote_apply", safe_commit),
+            Finding::new(
+                "replication",
+                &replication,
+                "no replica, or a synchronous one (synchronous_standby_names)",
+                !none_synchronous,
+            ),
+        ])
+    }
+
+    async fn check(&mut self, allow_unsafe: bool) -> Result<(), StoreError> {
+        let findings = self.findings().await?;
+        let found = |name: &str| findings.iter().find(|it| it.setting == name);
+        if found("role").is_some_and(|it| it.verdict == Verdict::Unsafe) {
+            let place = &self.place;
+            return Err(StoreError::Unavailable(format!("{place} is a standby")));
+        }
+        if found("synchronous_commit").is_some_and(|it| it.found == "remote_apply") {
+            self.begin = BEGIN_APPLY;
+        }
+        refuse_unsafe(&findings, allow_unsafe)
+    }
+
+    async fn schema_version(&self) -> Result<Option<i32>, StoreError> {
+        let exists = "SELECT to_regclass('refinery_schema_history') IS NOT NULL";
+        if !self.query(exists, &[]).await?[0].get::<_, bool>(0) {
+            return Ok(None);
+        }
+        Ok(self.query(SCHEMA_VERSION, &[]).await?[0].get(0))
+    }
+
+    async fn statement(&self, sql: &'static str) -> Result<Statement, StoreError> {
+        let known = self.statements().get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let prepared = self.answered(timeout(CALL_MAX, self.client.prepare(sql)).await)?;
+        self.statements().insert(sql, prepared.clone());
+        Ok(prepared)
+    }
+
+    fn statements(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
+        self.statements.lock().expect("nothing panics while it is held")
+    }
+
+    fn answered<T>(
+        &self,
+        answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
+    ) -> Result<T, StoreError> {
+        match answer {
+            Ok(answer) => answer.map_err(|error| self.fold_error(&error)),
+            Err(_) => {
+                let place = &self.place;
+                Err(StoreError::Unavailable(format!("{place} did not answer in {CALL_MAX:?}")))
+            }
+        }
+    }
+
+    fn fold_error(&self, error: &tokio_postgres::Error) -> StoreError {
+        fold_error(&self.place, error)
+    }
+}
+
+/// Reads from a connection for as long as it lives, and counts the server's warnings.
+fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, warnings: Arc<AtomicU64>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notice(notice) = message
+                && notice.parsed_severity() == Some(Severity::Warning)
+            {
+                tracing::warn!("postgres warns: {}", notice.message());
+                // Before the answer that it belongs to reaches the one who waits for it.
+                warnings.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+}
+
+/// `tls` and `tls_ca`, or what PostgreSQL's own programs call them.
+fn wanted_tls(url: &StoreUrl) -> Result<Option<Tls>, StoreError> {
+    let ca = url.setting("sslrootcert").map(Into::into);
+    match url.setting("sslmode") {
+        None | Some("disable") => url.tls(),
+        Some("require" | "verify-full") => Ok(Some(Tls { ca })),
+        Some(other) => Err(StoreError::Broken(format!(
+            "the store's URL has sslmode={other}; it is disable, or verify-full (encrypted, and the \
+             server verified by sslrootcert or the system's authorities)"
+        ))),
+    }
+}

@@ -1,0 +1,51 @@
+//! From rows of PostgreSQL to the store's records.
+
+use tokio_postgres::Row;
+
+use crate::floor::{History, Mark};
+use crate::instance::Instance;
+use crate::store::values::{from_json, time, unsigned};
+use crate::store::{LeaseRecord, Purpose, SpaceRecord, StoreError};
+
+pub(super) fn space_from(row: &Row, history: History) -> Result<SpaceRecord, StoreError> {
+    Ok(SpaceRecord {
+        name: row.get(0),
+        definition: from_json(row.get(1))?,
+        tuning: from_json(row.get(2))?,
+        fingerprint: row.get(3),
+        capacity: unsigned(row.get(4)),
+        mark: Mark { next: unsigned(row.get(5)), revision: unsigned(row.get(6)), history },
+        sealed: row.get(7),
+        created_at: time(row.get(8)),
+        returned: from_json(row.get(9))?,
+    })
+}
+
+pub(super) fn lease_from(row: &Row) -> LeaseRecord {
+    LeaseRecord {
+        space: row.get(0),
+        lease: unsigned(row.get(1)),
+        ordinals: unsigned(row.get(2))..unsigned(row.get(3)),
+        closed_at_ordinal: row.get::<_, Option<i64>>(4).map(unsigned),
+        purpose: Purpose::from_name(row.get(5)),
+        granted_at: time(row.get(6)),
+        closed_at: row.get::<_, Option<i64>>(7).map(time),
+        holder: instance_from(row, 8),
+    }
+}
+
+pub(super) fn instance_from(row: &Row, first: usize) -> Instance {
+    Instance {
+        id: row.get(first),
+        host: row.get(first + 1),
+        pid: u32::try_from(row.get::<_, i64>(first + 2)).unwrap_or_default(),
+        version: row.get(first + 3),
+        started_at: time(row.get(first + 4)),
+    }
+}
+
+/// The history that a row of `STORE` tells of.
+pub(super) fn history_from(row: &Row) -> History {
+    let timeline = u64::from_str_radix(row.get(2), 16).unwrap_or_default();
+    History { server: row.get::<_, i64>(1).cast_unsigned(), timeline }
+}

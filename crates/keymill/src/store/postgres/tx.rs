@@ -1,0 +1,252 @@
+//! One transaction on a PostgreSQL store: where a lease is granted.
+
+use std::ops::Range;
+
+use deadpool::managed::Object;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connection::Hosts;
+use super::rows::{history_from, space_from};
+use super::{
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_LOCK, SPACE_MAKE,
+    SPACE_MOVE, SPACES, STORE,
+};
+use crate::floor::{Floor, History};
+use crate::instance::Instance;
+use crate::store::pool::CALL_MAX;
+use crate::store::values::{json, signed, unsigned};
+use crate::store::{
+    Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError,
+};
+
+type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
+/// and the server rolls it back.
+pub(super) struct Tx {
+    connection: Option<Object<Hosts>>,
+    identity: String,
+    history: History,
+    deadline: Instant,
+}
+
+impl Tx {
+    pub(super) async fn begin(connection: Object<Hosts>) -> Result<Tx, StoreError> {
+        let mut tx = Tx {
+            connection: Some(connection),
+            identity: String::new(),
+            history: History::default(),
+            deadline: Instant::now() + CALL_MAX,
+        };
+        let connection = tx.connection();
+        let row = tx.within(async {
+            connection.run(connection.begin_statement()).await?;
+            let rows = connection.query(STORE, &[]).await?;
+            rows.into_iter().next().ok_or_else(|| {
+                StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
+            })
+        });
+        let row = row.await?;
+        tx.identity = row.get(0);
+        tx.history = history_from(&row);
+        Ok(tx)
+    }
+
+    /// Commits what was done, or undoes it where the answer is an error.
+    pub(super) async fn finish<T>(
+        mut self,
+        answer: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let connection = self.connection();
+        match answer {
+            Ok(answer) => {
+                let warned = connection.warnings();
+                let committed = self.within(connection.run("COMMIT")).await;
+                committed.map_err(|error| StoreError::InDoubt(error.to_string()))?;
+                if connection.warnings() != warned {
+                    return Err(StoreError::InDoubt(
+                        "the server warned at the commit: it may not be on its standby".to_owned(),
+                    ));
+                }
+                // Back into the pool.
+                drop(self.connection.take());
+                Ok(answer)
+            }
+            Err(error) => {
+                if self.within(connection.run("ROLLBACK")).await.is_ok() {
+                    drop(self.connection.take());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    pub(super) async fn execute(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<u64, StoreError> {
+        self.within(self.connection().execute(sql, params)).await
+    }
+
+    pub(super) async fn query(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.within(self.connection().query(sql, params)).await
+    }
+
+    /// The space, its row locked until the transaction ends.
+    pub(super) async fn space(&self, name: &str) -> Result<SpaceRecord, StoreError> {
+        let rows = self.query(SPACE_LOCK, &[&name]).await?;
+        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))?;
+        space_from(row, self.history)
+    }
+
+    pub(super) async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
+        let rows = self.query(SPACES, &[]).await?;
+        rows.iter().map(|row| space_from(row, self.history)).collect()
+    }
+
+    /// The space, unless it lies below its floor.
+    pub(super) async fn space_above(
+        &self,
+        name: &str,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let space = match self.space(name).await {
+            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
+                return Err(StoreError::gone(name, floor.mark));
+            }
+            found => found?,
+        };
+        space.check_floor(&self.identity, floor)?;
+        Ok(space)
+    }
+
+    pub(super) async fn create(
+        &self,
+        new: &NewSpace,
+        floor: &Floor,
+    ) -> Result<Created, StoreError> {
+        match self.space_above(&new.name, floor).await {
+            Err(StoreError::UnknownSpace(_)) => {
+                floor.check_new(&new.name, &self.identity, self.history)?;
+            }
+            found => return found.map(Created::Exists),
+        }
+        let (definition, tuning) = (json(&new.definition), json(&new.tuning));
+        let (capacity, start) = (signed(new.capacity), signed(new.start));
+        let made = self
+            .execute(
+                SPACE_MAKE,
+                &[&new.name, &definition, &tuning, &new.fingerprint, &capacity, &start],
+            )
+            .await?;
+        let space = self.space(&new.name).await?;
+        // Another may have made it in between.
+        Ok(if made > 0 { Created::Made(space) } else { Created::Exists(space) })
+    }
+
+    pub(super) async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let mut space = self.space_above(&ask.space, &ask.floor).await?;
+        let instance = &ask.instance.id;
+        if let Some(last) = ask.expected_lease(space.mark.revision)
+            && !self.has_lease(&ask.space, last, instance).await?
+        {
+            return Err(ask.lost_lease(last));
+        }
+        for &spent in &ask.spent {
+            self.close(&ask.space, spent, instance, None, None).await?;
+        }
+        if space.sealed {
+            return Err(StoreError::Sealed(ask.space.clone()));
+        }
+        let Some(grant) = space.grant(ask) else {
+            let rows = self.query(HELD_ELSEWHERE, &[&ask.space, instance]).await?;
+            let held_elsewhere = unsigned(rows[0].get(0));
+            return Err(StoreError::Exhausted { space: ask.space.clone(), held_elsewhere });
+        };
+        self.know(&ask.instance).await?;
+        self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance).await?;
+        self.move_to(&space).await?;
+        Ok(grant)
+    }
+
+    /// Writes down how far a space has come.
+    pub(super) async fn move_to(&self, space: &SpaceRecord) -> Result<(), StoreError> {
+        let (next, revision) = (signed(space.mark.next), signed(space.mark.revision));
+        let returned = json(&space.returned);
+        self.execute(SPACE_MOVE, &[&space.name, &next, &revision, &returned]).await.map(drop)
+    }
+
+    /// Records a range under the revision that the space has moved to.
+    pub(super) async fn record_lease(
+        &self,
+        space: &SpaceRecord,
+        ordinals: Range<u64>,
+        purpose: Purpose,
+        instance: &str,
+    ) -> Result<(), StoreError> {
+        let lease = signed(space.mark.revision);
+        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
+        let params: Params<'_> = &[&space.name, &lease, &start, &end, &purpose.name(), &instance];
+        self.execute(LEASE_ADD, params).await.map(drop)
+    }
+
+    /// Closes a lease, at its end or where its rest begins; whether it was open.
+    pub(super) async fn close(
+        &self,
+        space: &str,
+        lease: LeaseId,
+        instance: &str,
+        start: Option<i64>,
+        end: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let params: Params<'_> = &[&space, &signed(lease), &instance, &start, &end];
+        Ok(self.execute(LEASE_CLOSE, params).await? > 0)
+    }
+
+    pub(super) async fn has_lease(
+        &self,
+        space: &str,
+        lease: LeaseId,
+        instance: &str,
+    ) -> Result<bool, StoreError> {
+        let rows = self.query(LEASE_EXISTS, &[&space, &signed(lease), &instance]).await?;
+        Ok(rows[0].get(0))
+    }
+
+    pub(super) async fn know(&self, instance: &Instance) -> Result<(), StoreError> {
+        let Instance { id, host, pid, version, started_at } = instance;
+        let (pid, started_at) = (i64::from(*pid), started_at.as_millisecond());
+        self.execute(INSTANCE_KNOW, &[id, host, &pid, version, &started_at]).await.map(drop)
+    }
+
+    fn connection(&self) -> &Object<Hosts> {
+        self.connection.as_ref().expect("taken only when it ends")
+    }
+
+    async fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        timeout_at(self.deadline, work).await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable(format!("no answer in {CALL_MAX:?}")))
+        })
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        // What is half done must not go back into the pool.
+        drop(self.connection.take().map(Object::take));
+    }
+}

@@ -1,0 +1,18 @@
+-- Moves a space beyond everything seen, into a new era. ARGV: the revision and the ordinal seen,
+-- the length of an era, the instance and who it is in JSON.
+local found = redis.call('HMGET', space, 'revision', 'next', 'capacity')
+local revision, next_ordinal, capacity = found[1], found[2], found[3]
+if not revision then return {'unknown'} end
+if less(revision, ARGV[1]) then revision = ARGV[1] end
+local era = tonumber(ARGV[3])
+local begin = (math.floor(tonumber(revision) / era) + 1) * era
+if begin >= 2 ^ 53 then return redis.error_reply('ERR too many advances') end
+revision = string.format('%.0f', begin)
+local to = ARGV[2]
+if less(capacity, to) then to = capacity end
+if less(next_ordinal, to) then
+  record(revision, next_ordinal, to, 'advance', ARGV[4], ARGV[5])
+  next_ordinal = to
+end
+redis.call('HSET', space, 'revision', revision, 'next', next_ordinal, 'returned', '')
+return with_space('ok')

@@ -1,0 +1,14 @@
+-- The lease under which an ordinal was, or may have been, handed out. ARGV: the ordinal.
+local ordinal = ARGV[1]
+local from, batch = 0, 64
+while true do
+  local starts = redis.call('ZREVRANGEBYLEX', space .. ':starts', '[' .. padded(ordinal) .. ':~',
+    '-', 'LIMIT', from, batch)
+  for _, member in ipairs(starts) do
+    local key = space .. ':lease:' .. string.match(member, ':(%d+)$')
+    local found = redis.call('HMGET', key, 'closed_at_ordinal', 'end')
+    if less(ordinal, found[1] or found[2]) then return redis.call('HGETALL', key) end
+  end
+  if #starts < batch then return {} end
+  from = from + batch
+end

@@ -1,0 +1,108 @@
+//! From what Redis and its scripts answer to the store's records.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::floor::{History, Mark};
+use crate::instance::Instance;
+use crate::store::values::{from_json, time};
+use crate::store::{InstanceRecord, LeaseRecord, Purpose, Ranges, SpaceRecord, StoreError};
+
+pub(super) type Fields = HashMap<String, String>;
+
+/// A script's status and the rest of its answer.
+pub(super) fn reply(mut answer: Vec<String>) -> Result<(String, Vec<String>), StoreError> {
+    if answer.is_empty() {
+        return Err(StoreError::Broken("a script answered nothing".to_owned()));
+    }
+    let status = answer.remove(0);
+    Ok((status, answer))
+}
+
+/// Names and values, as scripts return them.
+pub(super) fn fields(answer: &[String]) -> Fields {
+    answer.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+}
+
+pub(super) fn field(fields: &Fields, name: &str) -> Result<String, StoreError> {
+    let missing = || StoreError::Broken(format!("redis holds a record without `{name}`"));
+    fields.get(name).cloned().ok_or_else(missing)
+}
+
+pub(super) fn number<T: std::str::FromStr>(text: Option<&String>) -> Result<T, StoreError> {
+    let found = text.and_then(|text| text.parse().ok());
+    found.ok_or_else(|| StoreError::Broken(format!("redis holds {text:?}, not a number")))
+}
+
+/// `None` where there is no such space.
+pub(super) fn space_from(
+    name: &str,
+    fields: &Fields,
+    history: History,
+) -> Option<Result<SpaceRecord, StoreError>> {
+    let read = || {
+        let whole = |name: &str| number(fields.get(name));
+        Ok(SpaceRecord {
+            name: name.to_owned(),
+            definition: from_json(&field(fields, "definition")?)?,
+            tuning: from_json(&field(fields, "tuning")?)?,
+            fingerprint: fields.get("fingerprint").cloned(),
+            capacity: whole("capacity")?,
+            mark: Mark { revision: whole("revision")?, next: whole("next")?, history },
+            returned: ranges_from(&field(fields, "returned")?)?,
+            sealed: field(fields, "sealed")? == "1",
+            created_at: time(number(fields.get("created_at"))?),
+        })
+    };
+    (!fields.is_empty()).then(read)
+}
+
+/// `None` where there is no such lease.
+pub(super) fn lease_from(space: &str, fields: &Fields) -> Option<Result<LeaseRecord, StoreError>> {
+    let read = || {
+        let whole = |name: &str| number(fields.get(name));
+        let maybe = |name: &str| fields.get(name).map(|text| number(Some(text))).transpose();
+        let closed_at = fields.get("closed_at").map(|text| number(Some(text))).transpose()?;
+        Ok(LeaseRecord {
+            space: space.to_owned(),
+            lease: whole("lease")?,
+            ordinals: whole("start")?..whole("end")?,
+            closed_at_ordinal: maybe("closed_at_ordinal")?,
+            purpose: Purpose::from_name(&field(fields, "purpose")?),
+            holder: from_json(&field(fields, "holder")?)?,
+            granted_at: time(number(fields.get("granted_at"))?),
+            closed_at: closed_at.map(time),
+        })
+    };
+    (!fields.is_empty()).then(read)
+}
+
+pub(super) fn instance_from(fields: &Fields) -> Result<InstanceRecord, StoreError> {
+    let at = |name: &str| number(fields.get(name)).map(time);
+    Ok(InstanceRecord {
+        instance: Instance {
+            id: field(fields, "id")?,
+            host: field(fields, "host")?,
+            pid: number(fields.get("pid"))?,
+            version: field(fields, "version")?,
+            started_at: at("started_at")?,
+        },
+        address: fields.get("address").cloned(),
+        seen_at: at("seen_at")?,
+        stopped_at: fields.get("stopped_at").map(|_| at("stopped_at")).transpose()?,
+    })
+}
+
+/// From `start-end,start-end`.
+fn ranges_from(text: &str) -> Result<Ranges, StoreError> {
+    let mut ranges = Ranges::default();
+    for range in text.split(',').filter(|range| !range.is_empty()) {
+        let bounds: Option<Range<u64>> = range.split_once('-').and_then(|(start, end)| {
+            Some(start.parse().ok()?..end.parse().ok()?)
+        });
+        ranges.add(bounds.ok_or_else(|| {
+            StoreError::Broken(format!("redis holds {text:?}, not ranges of ordinals"))
+        })?);
+    }
+    Ok(ranges)
+}

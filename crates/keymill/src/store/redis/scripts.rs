@@ -1,0 +1,33 @@
+//! The scripts that run on the server, each a file beside this one.
+
+use redis::Script;
+
+/// What runs on the server, one round trip each.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    pub(super) create: Script,
+    pub(super) set: Script,
+    pub(super) lease: Script,
+    pub(super) give_back: Script,
+    pub(super) advance: Script,
+    pub(super) lease_of: Script,
+    pub(super) witness: Script,
+    pub(super) beat: Script,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Scripts {
+        let common = include_str!("common.lua");
+        let on_space = |script: &str| Script::new(&format!("{common}\n{script}"));
+        Scripts {
+            create: on_space(include_str!("create.lua")),
+            set: on_space(include_str!("set.lua")),
+            lease: on_space(include_str!("lease.lua")),
+            give_back: on_space(include_str!("give_back.lua")),
+            advance: on_space(include_str!("advance.lua")),
+            lease_of: on_space(include_str!("lease_of.lua")),
+            witness: Script::new(include_str!("witness.lua")),
+            beat: Script::new(include_str!("beat.lua")),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! How the stores write numbers, times and structures.
+
+use jiff::Timestamp;
+
+use super::StoreError;
+
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("a plain struct can be written as JSON")
+}
+
+/// Reads what [`json`] wrote; what is not that was not written by keymill.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "redis", feature = "etcd"))]
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text)
+        .map_err(|error| StoreError::Broken(format!("the store holds {text}: {error}")))
+}
+
+pub(super) fn now() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+pub(super) fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+pub(super) fn signed(value: u64) -> i64 {
+    i64::try_from(value).expect("ordinals and revisions fit 63 bits")
+}
+
+pub(super) fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).expect("the database holds no negative ordinals")
+}
+
+/// What tells a new store from every other, where the database cannot make it up.
+#[cfg(any(feature = "redis", feature = "etcd"))]
+pub(super) fn stamp() -> String {
+    format!("{:016x}", random_number())
+}
+
+#[cfg(any(feature = "redis", feature = "etcd"))]
+pub(super) fn random_number() -> u64 {
+    let mut bytes = [0_u8; 8];
+    getrandom::fill(&mut bytes).expect("the system has a source of randomness");
+    u64::from_be_bytes(bytes)
+}
