@@ -51,6 +51,8 @@ pub struct Report {
     pub pauses: u32,
     /// Servers stopped in order while takes were under way there.
     pub stops: u32,
+    /// How often the store's server was killed.
+    pub store_kills: u32,
     /// How long the callers were at work.
     pub time: Duration,
     /// What the nemesis did follows from this.
@@ -153,6 +155,7 @@ impl fmt::Display for Report {
         line("kills", &self.kills)?;
         line("pauses", &self.pauses)?;
         line("stops", &self.stops)?;
+        line("store kills", &self.store_kills)?;
         line("time", &format_args!("{:.1} s", self.time.as_secs_f64()))?;
         write!(f, "{:<14} {}", "seed", self.seed)
     }

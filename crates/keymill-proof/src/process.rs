@@ -33,12 +33,18 @@ pub struct ServerSpec {
 impl ServerSpec {
     /// A keymill on the SQLite store in `folder`, with a data directory of its own there.
     pub fn keymill(folder: &Path, data_dir: &str) -> ServerSpec {
+        let store = format!("sqlite:{}", folder.join("keymill.db").display());
+        ServerSpec::keymill_on(&store, folder, data_dir)
+    }
+
+    /// A keymill on a store, with a data directory of its own in `folder`.
+    pub fn keymill_on(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
         let args = [
             "serve",
             "--listen",
             "127.0.0.1:0",
             "--store",
-            &format!("sqlite:{}", folder.join("keymill.db").display()),
+            store,
             "--data-dir",
             &folder.join(data_dir).display().to_string(),
         ];

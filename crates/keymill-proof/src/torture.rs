@@ -9,7 +9,7 @@ mod fleet;
 mod nemesis;
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use caller::Caller;
 use fleet::Fleet;
 use nemesis::{Deed, Nemesis};
 
+use crate::backend::Backend;
 use crate::checker::{Checker, Report};
 use crate::client::Client;
 use crate::process::ServerSpec;
@@ -25,7 +26,7 @@ use crate::process::ServerSpec;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A run, before it begins.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Torture {
     /// The servers, which should share a store.
     pub servers: Vec<ServerSpec>,
@@ -44,6 +45,10 @@ pub struct Torture {
     pub pauses: Harm,
     /// Orderly stops (`SIGTERM`), which give leases back; then it starts again.
     pub stops: Harm,
+    /// Kills of the store's own server, where there is one.
+    pub store_kills: Harm,
+    /// That server.
+    pub store: Option<Store>,
     /// Whether to end with the first duplicate, as a run that expects one can.
     pub until_duplicate: bool,
     /// The end in any case.
@@ -51,6 +56,9 @@ pub struct Torture {
     /// What the nemesis does follows from it.
     pub seed: u64,
 }
+
+/// The store's server, which the nemesis may harm.
+pub type Store = Arc<Mutex<Box<dyn Backend>>>;
 
 /// One thing that the nemesis does to servers, again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +84,8 @@ impl Torture {
             kills: Harm::new(20, 150..300, 0..100),
             pauses: Harm::new(20, 150..300, 50..400),
             stops: Harm::new(5, 500..900, 0..50),
+            store_kills: Harm::none(),
+            store: None,
             until_duplicate: false,
             time_max: Duration::from_secs(90),
             seed: 1,
@@ -102,7 +112,7 @@ impl Torture {
                     scope.spawn(|| caller.run())
                 })
                 .collect();
-            let deeds = [Deed::Kill, Deed::Pause, Deed::Stop].map(|deed| {
+            let deeds = Deed::ALL.map(|deed| {
                 let nemesis = Nemesis::new(deed, self, fleet);
                 let done = nemesis.done.clone();
                 let thread = scope.spawn(|| nemesis.run());
@@ -143,6 +153,7 @@ impl Torture {
             && report.kills >= self.kills.count
             && report.pauses >= self.pauses.count
             && report.stops >= self.stops.count
+            && report.store_kills >= self.store_kills.count
     }
 
     fn make_space(&self, fleet: &Fleet) {

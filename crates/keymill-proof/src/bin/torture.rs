@@ -3,9 +3,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
+use keymill_proof::backend::{Kind, Missing};
+use keymill_proof::torture::{Harm, Store};
 use keymill_proof::{ServerSpec, Torture, binary};
 
 /// Kill, pause and stop keymill servers under load, and look for a key received twice.
@@ -26,6 +29,12 @@ struct Args {
     /// How many servers to stop in order, at least.
     #[arg(long, default_value_t = 5)]
     stops: u32,
+    /// The store: sqlite, postgres, mysql, redis or etcd; a private server is started for it.
+    #[arg(long, default_value = "sqlite")]
+    store: String,
+    /// How often to kill that server, at least.
+    #[arg(long, default_value_t = 0)]
+    store_kills: u32,
     /// How many callers take keys at once.
     #[arg(long, default_value_t = 12)]
     callers: usize,
@@ -58,7 +67,14 @@ fn main() -> ExitCode {
         .prefix("keymill-torture-")
         .tempdir()
         .expect("a temporary folder can be made");
-    let torture = args.torture(folder.path());
+    let store = match args.backend() {
+        Ok(store) => store,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let torture = args.torture(folder.path(), store);
     let report = torture.run();
     println!("{report}");
     let reached = torture.is_reached_by(&report);
@@ -73,10 +89,28 @@ fn main() -> ExitCode {
 }
 
 impl Args {
-    fn torture(&self, folder: &Path) -> Torture {
+    fn backend(&self) -> Result<Option<Store>, String> {
+        let kind = match self.store.as_str() {
+            "sqlite" => return Ok(None),
+            "postgres" => Kind::Postgres,
+            "mysql" => Kind::MariaDb,
+            "redis" => Kind::Redis,
+            "etcd" => Kind::Etcd,
+            other => return Err(format!("`{other}` is not a kind of store")),
+        };
+        let started = kind.start().map_err(|Missing(what)| format!("{what} is missing"))?;
+        Ok(Some(Arc::new(Mutex::new(started))))
+    }
+
+    fn torture(&self, folder: &Path, store: Option<Store>) -> Torture {
+        let url = store.as_ref().map(|store| store.lock().expect("nobody else has it").url());
         let binary = self.binary.clone().unwrap_or_else(|| binary("keymill"));
         let spec = |number| {
-            let mut spec = ServerSpec::keymill(folder, &format!("server-{number}"));
+            let name = format!("server-{number}");
+            let mut spec = match &url {
+                Some(url) => ServerSpec::keymill_on(url, folder, &name),
+                None => ServerSpec::keymill(folder, &name),
+            };
             spec.binary.clone_from(&binary);
             spec.args.extend(self.server_args.iter().cloned());
             spec
@@ -86,6 +120,8 @@ impl Args {
         torture.kills.count = self.kills;
         torture.pauses.count = self.pauses;
         torture.stops.count = self.stops;
+        torture.store_kills = Harm::new(self.store_kills, 2_000..4_000, 200..1_500);
+        torture.store = store;
         torture.callers = self.callers.max(1);
         torture.time_max = Duration::from_secs(self.seconds_max);
         torture.space.clone_from(&self.space);

@@ -1,4 +1,5 @@
-//! The nemesis: kills, pauses and stops servers, always while takes are under way there.
+//! The nemesis: kills, pauses and stops servers, always while takes are under way there; and
+//! kills the server of their store.
 //!
 //! Each deed has a thread of its own, so that one server is killed while another is paused.
 
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::fleet::{Fleet, Held};
-use super::{Harm, Torture};
+use super::{Harm, Store, Torture};
 use crate::checker::Report;
 use crate::dice::Dice;
 
@@ -16,11 +17,13 @@ pub(super) enum Deed {
     Kill,
     Pause,
     Stop,
+    KillStore,
 }
 
 pub(super) struct Nemesis<'a> {
     deed: Deed,
     harm: &'a Harm,
+    store: Option<&'a Store>,
     fleet: &'a Fleet,
     dice: Dice,
     /// How often it was done.
@@ -28,11 +31,14 @@ pub(super) struct Nemesis<'a> {
 }
 
 impl Deed {
+    pub(super) const ALL: [Deed; 4] = [Deed::Kill, Deed::Pause, Deed::Stop, Deed::KillStore];
+
     pub(super) fn harm_of(self, torture: &Torture) -> &Harm {
         match self {
             Deed::Kill => &torture.kills,
             Deed::Pause => &torture.pauses,
             Deed::Stop => &torture.stops,
+            Deed::KillStore => &torture.store_kills,
         }
     }
 
@@ -41,6 +47,7 @@ impl Deed {
             Deed::Kill => &mut report.kills,
             Deed::Pause => &mut report.pauses,
             Deed::Stop => &mut report.stops,
+            Deed::KillStore => &mut report.store_kills,
         }
     }
 }
@@ -50,6 +57,7 @@ impl<'a> Nemesis<'a> {
         Nemesis {
             deed,
             harm: deed.harm_of(torture),
+            store: torture.store.as_ref(),
             fleet,
             dice: Dice::new(torture.seed.wrapping_mul(3).wrapping_add(deed as u64)),
             done: Arc::default(),
@@ -63,6 +71,10 @@ impl<'a> Nemesis<'a> {
         }
         let _end = self.fleet.end_when_dropped();
         while !self.fleet.wait(self.dice.time(&self.harm.every)) {
+            if self.deed == Deed::KillStore {
+                self.kill_store();
+                continue;
+            }
             let victim = self.dice.number(0..self.fleet.len() as u64);
             let victim = usize::try_from(victim).expect("it is below a usize");
             if let Some(held) = self.fleet.hold(victim) {
@@ -72,10 +84,21 @@ impl<'a> Nemesis<'a> {
         }
     }
 
+    fn kill_store(&mut self) {
+        let store = self.store.expect("a run that kills its store has one");
+        let mut store = store.lock().expect("no thread panicked with it");
+        store.kill();
+        self.fleet.wait(self.dice.time(&self.harm.lasting));
+        // Also at the end of the run: the servers are to give back what they hold.
+        store.start();
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn harm(&mut self, mut held: Held<'_>) {
         match self.deed {
             Deed::Kill => held.server.kill(),
             Deed::Pause => held.server.pause(),
+            Deed::KillStore => unreachable!("that is no harm to a server"),
             Deed::Stop => {
                 let status = held.server.stop();
                 let log = || held.server.log();

@@ -2,18 +2,23 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 
 use super::{check_safety, open_store, start_log};
 use crate::config::Config;
 use crate::front::http::Http;
+use crate::pace::Retry;
 use crate::server;
-use crate::service::Service;
+use crate::service::{Service, ServiceError};
 use crate::store::{Opening, SpaceRecord};
 
+/// How long to wait for a store that does not answer at the start.
+const STORE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How many keyspaces the greeting names.
 const GREETED_MAX: usize = 8;
 
@@ -28,8 +33,40 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
+    let (service, records) = start_patiently(&mut config).await?;
+    let http = Http::new(service.clone(), &config.default_space, config.body_max);
+    let stop = stop_signal()?;
+    service.announce(address.to_string());
+    eprintln!("{}", greeting(&service, &records, &config.default_space, address));
+    server::run(listener, http, limits, stop).await?;
+    service.stop(limits.drain_time_max).await;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the service; where the store does not answer yet, tries again for a time. Machines that
+/// start together need no order.
+async fn start_patiently(config: &mut Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
+    let deadline = Instant::now() + STORE_TIME_MAX;
+    let mut retry = Retry::default();
+    loop {
+        let error = match start(config).await {
+            Ok(started) => return Ok(started),
+            Err(error) => error,
+        };
+        let away = matches!(error.downcast_ref(), Some(ServiceError::StoreUnavailable(_)));
+        if !away || Instant::now() > deadline {
+            return Err(error);
+        }
+        tracing::warn!("{error}; trying again for up to {STORE_TIME_MAX:?}");
+        retry.again(false);
+        sleep_until(retry.at.expect("just set")).await;
+    }
+}
+
+async fn start(config: &mut Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let allow_unsafe = config.allow_unsafe_store;
-    let store = open_store(&config, Opening { allow_unsafe, ..Opening::default() }).await?;
+    let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     let unsafe_store = check_safety(&*store, allow_unsafe).await?;
     let mut spaces = config.spaces.clone();
     if spaces.is_empty() {
@@ -39,16 +76,8 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
     for (name, wanted) in &spaces {
         service.ensure_space(name, wanted).await?;
     }
-    let records: Vec<SpaceRecord> =
-        service.reports().await?.into_iter().map(|report| report.record).collect();
-    let http = Http::new(service.clone(), &config.default_space, config.body_max);
-    let stop = stop_signal()?;
-    service.announce(address.to_string());
-    eprintln!("{}", greeting(&service, &records, &config.default_space, address));
-    server::run(listener, http, limits, stop).await?;
-    service.stop(limits.drain_time_max).await;
-    tracing::info!("stopped");
-    Ok(ExitCode::SUCCESS)
+    let reports = service.reports().await?;
+    Ok((service, reports.into_iter().map(|report| report.record).collect()))
 }
 
 fn greeting(

@@ -162,10 +162,10 @@ impl Hosts {
         let conn = conn.map_err(|error| fold_error(place, &error))?;
         let mut connection = Connection { conn, place: place.to_owned(), under_way: false };
         let (lock, idle) = (LOCK_MAX.as_secs(), IDLE_MAX.as_secs());
+        connection.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
         connection
             .run(&format!(
-                "SET SESSION innodb_lock_wait_timeout = {lock}, sql_mode = 'STRICT_ALL_TABLES',
-                 SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+                "SET SESSION innodb_lock_wait_timeout = {lock}, sql_mode = 'STRICT_ALL_TABLES'"
             ))
             .await?;
         connection.end_idle_transactions(idle).await?;
