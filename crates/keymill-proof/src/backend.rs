@@ -126,16 +126,6 @@ impl Processes {
         }
     }
 
-    /// Suspends all its processes.
-    pub(crate) fn pause(&self) {
-        self.child.iter().for_each(|child| signal(child, Signal::STOP));
-    }
-
-    /// Lets them go on.
-    pub(crate) fn resume(&self) {
-        self.child.iter().for_each(|child| signal(child, Signal::CONT));
-    }
-
     pub(crate) fn has_ended(&mut self) -> bool {
         let child = self.child.as_mut();
         child.is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))

@@ -9,6 +9,7 @@
 //!
 //! - [`process`]: a server process, from its greeting to its end.
 //! - [`backend`]: private database servers, to run on and to harm.
+//! - [`proxy`]: faults on the way to a store.
 //! - [`client`]: a blocking HTTP client that shows what a broken answer still contained.
 //! - [`checker`]: all keys received, and the [`Report`] on them.
 //! - [`torture`]: servers, callers and nemesis, put together.
@@ -16,6 +17,7 @@
 
 pub mod backend;
 pub mod process;
+pub mod proxy;
 
 pub mod client;
 

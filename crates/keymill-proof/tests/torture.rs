@@ -2,9 +2,10 @@
 //! the same harness on servers with a known fault: it does, and is seen.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use keymill_proof::backend::{Kind, skip};
 use keymill_proof::torture::Harm;
 use keymill_proof::{Report, ServerSpec, Torture, binary};
 
@@ -30,6 +31,56 @@ fn no_key_comes_twice_from_servers_that_are_killed_paused_and_stopped() {
     assert_eq!(report.miscounted, 0, "answers with fewer keys than asked");
     let busy = |what: &String| what == "503 dry";
     assert!(report.refusals.keys().all(busy), "{:?}", report.refusals);
+}
+
+#[test]
+fn no_key_comes_twice_while_postgres_is_killed_too() {
+    torture_with_its_store(Kind::Postgres);
+}
+
+#[test]
+fn no_key_comes_twice_while_mysql_is_killed_too() {
+    torture_with_its_store(Kind::MariaDb);
+}
+
+#[test]
+fn no_key_comes_twice_while_redis_is_killed_too() {
+    torture_with_its_store(Kind::Redis);
+}
+
+#[test]
+fn no_key_comes_twice_while_etcd_is_killed_too() {
+    torture_with_its_store(Kind::Etcd);
+}
+
+fn torture_with_its_store(kind: Kind) {
+    let backend = match kind.start() {
+        Ok(backend) => backend,
+        Err(missing) => return skip(&missing),
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let url = backend.url();
+    let spec = |number| {
+        ServerSpec::keymill_on(&url, folder.path(), &format!("server-{number}"))
+            .env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.1")
+    };
+    let mut torture = Torture::new((1..=3).map(spec).collect());
+    torture.keys = 1_000_000;
+    torture.kills.count = 8;
+    torture.pauses.count = 8;
+    torture.stops = Harm::new(3, 500..900, 0..50);
+    torture.store_kills = Harm::new(3, 1_500..3_000, 200..1_200);
+    torture.store = Some(Arc::new(Mutex::new(backend)));
+    let report = run(&torture);
+    println!("{kind:?}\n{report}");
+    if report.duplicated > 0 {
+        panic!("a key came twice; see {}", folder.keep().display());
+    }
+    assert!(torture.is_reached_by(&report), "the run fell short");
+    assert!(report.interrupted > 0, "no take was interrupted");
+    assert_eq!(report.miscounted, 0, "answers with fewer keys than asked");
+    let away = |what: &String| what == "503 dry" || what == "503 store_unavailable";
+    assert!(report.refusals.keys().all(away), "{:?}", report.refusals);
 }
 
 /// One server, so that nothing but a kill can grant the range again.

@@ -31,9 +31,13 @@ impl Postgres {
 
     /// A standby that follows this server under a name, made with `pg_basebackup`.
     pub fn standby(&self, name: &str) -> Result<Postgres, Missing> {
+        self.standby_through(self.port, name)
+    }
+
+    /// A standby that follows this server through a port that leads to it.
+    pub fn standby_through(&self, port: u16, name: &str) -> Result<Postgres, Missing> {
         let mut standby = Postgres::new()?;
-        let source =
-            format!("host=127.0.0.1 port={} user=keymill application_name={name}", self.port);
+        let source = format!("host=127.0.0.1 port={port} user=keymill application_name={name}");
         run(as_user(&mut Command::new(program("pg_basebackup")?))
             .args(["-d", &source, "-X", "stream", "-c", "fast", "--no-sync", "-R", "-D"])
             .arg(standby.data()));
@@ -69,16 +73,6 @@ impl Postgres {
     /// Makes a standby the primary.
     pub fn promote(&self) {
         self.sql("postgres", "SELECT pg_promote(true, 30)");
-    }
-
-    /// Suspends all its processes.
-    pub fn pause(&self) {
-        self.processes.pause();
-    }
-
-    /// Lets them go on.
-    pub fn resume(&self) {
-        self.processes.resume();
     }
 
     fn new() -> Result<Postgres, Missing> {

@@ -1,4 +1,5 @@
-//! Real servers as real processes on one SQLite file: ends, stops, restored backups, locks.
+//! Real servers as real processes: ends, stops, restored backups, locks; on one SQLite file, and
+//! on the servers of the other stores.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
@@ -6,6 +7,7 @@ mod end;
 mod interleaved;
 mod locked;
 mod stops;
+mod stores;
 mod syncs;
 mod went_back;
 

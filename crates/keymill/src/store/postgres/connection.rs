@@ -88,6 +88,7 @@ impl Hosts {
 
     /// Makes or updates the schema as `opening` has it; whether it was made.
     pub(super) async fn prepare(&self, opening: Opening) -> Result<bool, StoreError> {
+        self.meet_all().await;
         let connection = self.connect().await?;
         let version = connection.schema_version().await?;
         if version.is_none() && !opening.create {
@@ -96,10 +97,13 @@ impl Hosts {
                 "{place} has no schema `{schema}`, and it is not created"
             )));
         }
-        if opening.migrate && version < Some(schema::latest(&migrations::migrations::runner())) {
-            self.migrate_on(connection).await?;
+        let latest = schema::latest(&migrations::migrations::runner());
+        if !opening.migrate || version >= Some(latest) {
+            return Ok(false);
         }
-        Ok(opening.migrate && version.is_none())
+        // Of several that find no schema, one makes it.
+        let applied = self.migrate_on(connection).await?;
+        Ok(version.is_none() && !applied.is_empty())
     }
 
     /// Brings the schema up to date; the names of what was applied.
@@ -126,13 +130,28 @@ impl Hosts {
         Ok(schema::applied(&report.map_err(|error| schema::error(&place, &error))?))
     }
 
+    /// Learns the highest timeline there is, so that a primary that was cut off is not taken for
+    /// the one that has its place.
+    async fn meet_all(&self) {
+        if self.url.hosts.len() > 1 {
+            for number in 0..self.url.hosts.len() {
+                // One that cannot be met will not be connected to either.
+                let place = self.place_of(number);
+                let _ = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
+            }
+        }
+    }
+
+    fn place_of(&self, number: usize) -> String {
+        format!("postgres at {}", self.url.hosts[number])
+    }
+
     /// The first host that takes writes, is safe, and was not cut off.
     async fn connect(&self) -> Result<Connection, StoreError> {
         let mut problems = Vec::new();
         for number in 0..self.url.hosts.len() {
-            let place = format!("postgres at {}", self.url.hosts[number]);
-            let connected = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
-            match connected {
+            let place = self.place_of(number);
+            match timeout(CONNECT_MAX, self.connect_to(number, &place)).await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(error)) => problems.push(error),
                 Err(_) => problems.push(StoreError::Unavailable(format!(

@@ -1,0 +1,103 @@
+//! What a user of each store meets first, and what happens while the store is away.
+
+use keymill_proof::Server;
+use keymill_proof::backend::Kind;
+
+use super::super::{Received, eventually, is_problem, put, take};
+use super::{backend, has_problem, is_ready, keymill, succeeds, watchful};
+
+macro_rules! on_every_server {
+    ($($case:ident)*) => {
+        $(mod $case {
+            use super::*;
+
+            #[test]
+            fn postgres() {
+                super::$case(Kind::Postgres);
+            }
+
+            #[test]
+            fn mysql() {
+                super::$case(Kind::MariaDb);
+            }
+
+            #[test]
+            fn redis() {
+                super::$case(Kind::Redis);
+            }
+
+            #[test]
+            fn etcd() {
+                super::$case(Kind::Etcd);
+            }
+        })*
+    };
+}
+pub(super) use on_every_server;
+
+on_every_server! {
+    an_empty_database_needs_no_other_step
+    takes_go_on_while_the_store_is_away
+}
+
+fn an_empty_database_needs_no_other_step(kind: Kind) {
+    let Some(backend) = backend(kind) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // Ten at once: one of them makes the schema, all of them find it.
+    let mut servers = Vec::new();
+    std::thread::scope(|scope| {
+        let start = |number| {
+            let name = format!("d{number}");
+            let spec = watchful(&backend.url(), folder.path(), &name);
+            scope.spawn(move || Server::start(&spec))
+        };
+        let starting: Vec<_> = (0..10).map(start).collect();
+        servers.extend(starting.into_iter().map(|server| server.join().unwrap()));
+    });
+    let mut received = Received::default();
+    for server in &servers {
+        received.add(&take(server, "default", 100));
+    }
+    let made = servers.iter().filter(|it| it.log().contains("created)")).count();
+    assert_eq!(made, 1, "one instance says that it made the store");
+    for mut server in servers {
+        assert!(server.stop().success());
+    }
+    let data_dir = folder.path().join("d0");
+    let check = succeeds(&keymill(&backend.url(), &data_dir, &["store", "check"]));
+    assert!(check.contains("VERDICT") && !check.contains("UNSAFE"), "{check}");
+    let json = succeeds(&keymill(&backend.url(), &data_dir, &["store", "check", "--json"]));
+    let findings: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert!(findings.iter().all(|it| it["verdict"] == "safe" || it["verdict"] == "warning"));
+    succeeds(&keymill(&backend.url(), &data_dir, &["store", "migrate"]));
+    let key = succeeds(&keymill(&backend.url(), &data_dir, &["take"]));
+    let explained = keymill(&backend.url(), &data_dir, &["explain", "default", key.trim()]);
+    assert!(succeeds(&explained).contains("issued"), "{explained:?}");
+    assert!(received.keys.insert(key.trim().to_owned()), "{key} was handed out twice");
+}
+
+fn takes_go_on_while_the_store_is_away(kind: Kind) {
+    let Some(mut backend) = backend(kind) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&watchful(&backend.url(), folder.path(), "d0"));
+    put(&server, "busy", r#"{"lease_size_min": 100000}"#);
+    put(&server, "dry", r#"{"lease_size_min": 10, "lease_size_max": 10}"#);
+    let mut received = Received::default();
+    received.add(&take(&server, "busy", 1));
+    received.add(&take(&server, "dry", 1));
+    backend.kill();
+    for _ in 0..100 {
+        received.add(&take(&server, "busy", 500));
+    }
+    is_problem(&received.drain(server.address(), "dry", 5), 503, "dry");
+    eventually("it says so", || has_problem(&server, "store_unavailable"));
+    backend.start();
+    eventually("the dry space has keys again", || {
+        let answer = take(&server, "dry", 1);
+        answer.status == 200 && received.add(&answer) == 1
+    });
+    eventually("all is well again", || is_ready(&server));
+    for _ in 0..400 {
+        received.add(&take(&server, "busy", 500));
+    }
+}
