@@ -4,6 +4,7 @@
 //! one of each for a whole test run. A server that is dropped takes its processes and its data
 //! with it.
 
+mod certificates;
 mod etcd;
 mod mariadb;
 mod postgres;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
+pub use certificates::Certificates;
 pub use etcd::{Etcd, Member};
 pub use mariadb::MariaDb;
 pub use postgres::Postgres;
@@ -116,7 +118,8 @@ impl Processes {
         let again = file.try_clone().expect("a file can be opened twice");
         command.stdin(Stdio::null()).stdout(file).stderr(again).process_group(0);
         let child = command.spawn();
-        self.child = Some(child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")));
+        self.child =
+            Some(child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")));
     }
 
     pub(crate) fn kill(&mut self) {

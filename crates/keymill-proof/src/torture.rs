@@ -9,8 +9,8 @@ mod fleet;
 mod nemesis;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use caller::Caller;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Backend, Missing, Processes, await_ready, folder, free_port, program};
+use super::{Backend, Certificates, Missing, Processes, await_ready, folder, free_port, program};
 
 /// An etcd cluster.
 #[derive(Debug)]
@@ -27,12 +27,25 @@ pub struct Member {
     peer_port: u16,
     cluster: String,
     folder: PathBuf,
+    /// Its certificate and key, where it takes encrypted connections only.
+    encrypted: Option<(PathBuf, PathBuf)>,
+    /// Where it tells its health.
+    metrics_port: u16,
     processes: Processes,
 }
 
 impl Etcd {
     /// A cluster of so many members.
     pub fn start(members: usize) -> Result<Etcd, Missing> {
+        Etcd::with(members, None)
+    }
+
+    /// One member that takes encrypted connections only.
+    pub fn encrypted(certificates: &Certificates) -> Result<Etcd, Missing> {
+        Etcd::with(1, Some((certificates.certificate(), certificates.key())))
+    }
+
+    fn with(members: usize, encrypted: Option<(PathBuf, PathBuf)>) -> Result<Etcd, Missing> {
         let program = program("etcd")?;
         let folder = folder();
         let ports: Vec<(u16, u16)> = (0..members).map(|_| (free_port(), free_port())).collect();
@@ -46,6 +59,8 @@ impl Etcd {
             peer_port,
             cluster: cluster.clone(),
             folder: folder.path().to_owned(),
+            encrypted: encrypted.clone(),
+            metrics_port: free_port(),
             processes: Processes::none(),
         };
         let members: Vec<Member> = ports.into_iter().enumerate().map(member).collect();
@@ -83,7 +98,9 @@ impl Member {
     /// Starts it, without waiting for it to answer.
     pub fn start(&mut self) {
         let log = self.log();
-        let client = format!("http://127.0.0.1:{}", self.port);
+        let scheme = if self.encrypted.is_some() { "https" } else { "http" };
+        let client = format!("{scheme}://127.0.0.1:{}", self.port);
+        let metrics = format!("http://127.0.0.1:{}", self.metrics_port);
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
         let mut command = Command::new(&self.program);
         command
@@ -92,7 +109,11 @@ impl Member {
             .arg(self.folder.join(&self.name))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &self.cluster, "--initial-cluster-state", "new"]);
+            .args(["--initial-cluster", &self.cluster, "--initial-cluster-state", "new"])
+            .args(["--listen-metrics-urls", &metrics]);
+        if let Some((certificate, key)) = &self.encrypted {
+            command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
+        }
         self.processes.start(&mut command, &log);
     }
 
@@ -112,13 +133,29 @@ impl Member {
     }
 
     fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        Some(answer)
+        ask(self.metrics_port, &format!("GET {path} HTTP/1.0\r\n\r\n"))
     }
+
+    /// Calls its API in JSON.
+    ///
+    /// # Panics
+    ///
+    /// When it refuses.
+    pub fn call(&self, path: &str, json: &str) {
+        let length = json.len();
+        let request = format!("POST {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{json}");
+        let answer = ask(self.port, &request).unwrap_or_default();
+        assert!(answer.contains(" 200 OK"), "{path}: {answer}");
+    }
+}
+
+fn ask(port: u16, request: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
 }
 
 impl Backend for Etcd {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Backend, Missing, Processes, await_ready, folder, free_port, program, run};
+use super::{
+    Backend, Certificates, Missing, Processes, await_ready, folder, free_port, program, run,
+};
 
 /// A MariaDB server with a user `keymill` who may do everything.
 #[derive(Debug)]
@@ -17,17 +19,32 @@ pub struct MariaDb {
     client: PathBuf,
     folder: TempDir,
     port: u16,
+    settings: Vec<String>,
     processes: Processes,
 }
 
 impl MariaDb {
     /// One with MariaDB's own defaults, on an empty folder.
     pub fn start() -> Result<MariaDb, Missing> {
+        MariaDb::with(Vec::new())
+    }
+
+    /// One that takes encrypted connections too.
+    pub fn encrypted(certificates: &Certificates) -> Result<MariaDb, Missing> {
+        MariaDb::with(vec![
+            format!("--ssl-cert={}", certificates.certificate().display()),
+            format!("--ssl-key={}", certificates.key().display()),
+        ])
+    }
+
+    /// One with settings of the caller's choice.
+    pub fn with(settings: Vec<String>) -> Result<MariaDb, Missing> {
         let mut mariadb = MariaDb {
             program: program("mariadbd")?,
             client: program("mariadb")?,
             folder: folder(),
             port: free_port(),
+            settings,
             processes: Processes::none(),
         };
         run(Command::new(program("mariadb-install-db")?)
@@ -35,8 +52,10 @@ impl MariaDb {
             .arg("--skip-test-db")
             .arg(format!("--datadir={}", mariadb.folder.path().join("data").display())));
         Backend::start(&mut mariadb);
-        mariadb.sql("CREATE USER keymill@'127.0.0.1' IDENTIFIED BY 'secret'; \
-             GRANT ALL ON *.* TO keymill@'127.0.0.1'");
+        mariadb.sql(
+            "CREATE USER keymill@'127.0.0.1' IDENTIFIED BY 'secret'; \
+             GRANT ALL ON *.* TO keymill@'127.0.0.1'",
+        );
         Ok(mariadb)
     }
 
@@ -73,7 +92,8 @@ impl Backend for MariaDb {
             .arg(format!("--port={}", self.port))
             .arg(format!("--datadir={}", folder.join("data").display()))
             .arg(format!("--socket={}", folder.join("socket").display()))
-            .arg(format!("--pid-file={}", folder.join("pid").display()));
+            .arg(format!("--pid-file={}", folder.join("pid").display()))
+            .args(&self.settings);
         self.processes.start(&mut command, &log);
         let port = self.port;
         await_ready("mariadb", &log, || greets(port));

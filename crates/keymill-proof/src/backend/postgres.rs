@@ -7,20 +7,36 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::{Backend, Missing, Processes, await_ready, folder, free_port, program, run};
+use super::{
+    Backend, Certificates, Missing, Processes, await_ready, folder, free_port, program, run,
+};
 
 /// A PostgreSQL server with a superuser `keymill` and a database of that name.
 #[derive(Debug)]
 pub struct Postgres {
     folder: TempDir,
     port: u16,
+    settings: Vec<String>,
     processes: Processes,
 }
 
 impl Postgres {
     /// One with PostgreSQL's own defaults, on an empty folder.
     pub fn start() -> Result<Postgres, Missing> {
+        Postgres::with(&[])
+    }
+
+    /// One that takes encrypted connections too.
+    pub fn encrypted(certificates: &Certificates) -> Result<Postgres, Missing> {
+        let certificate = format!("ssl_cert_file={}", certificates.certificate().display());
+        let key = format!("ssl_key_file={}", certificates.key().display());
+        Postgres::with(&["ssl=on", &certificate, &key])
+    }
+
+    /// One with settings of the caller's choice.
+    pub fn with(settings: &[&str]) -> Result<Postgres, Missing> {
         let mut postgres = Postgres::new()?;
+        postgres.settings = settings.iter().map(ToString::to_string).collect();
         run(as_user(&mut Command::new(program("initdb")?))
             .args(["-U", "keymill", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"])
             .arg(postgres.data()));
@@ -79,7 +95,12 @@ impl Postgres {
         program("postgres")?;
         let folder = folder();
         give_to_user(folder.path());
-        Ok(Postgres { folder, port: free_port(), processes: Processes::none() })
+        Ok(Postgres {
+            folder,
+            port: free_port(),
+            settings: Vec::new(),
+            processes: Processes::none(),
+        })
     }
 
     fn data(&self) -> PathBuf {
@@ -98,7 +119,8 @@ impl Postgres {
             .arg("-D")
             .arg(self.data())
             .args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"])
-            .args(["-c", "unix_socket_directories=", "-c", "shared_buffers=32MB"]);
+            .args(["-c", "unix_socket_directories=", "-c", "shared_buffers=32MB"])
+            .args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         self.processes.start(&mut command, &log);
     }
 }
@@ -138,7 +160,8 @@ fn as_user(command: &mut Command) -> &mut Command {
     command
 }
 
-fn give_to_user(folder: &Path) {
+/// Gives a file or folder to the user that PostgreSQL runs as.
+pub(super) fn give_to_user(folder: &Path) {
     if let Some((user, group)) = unprivileged() {
         std::os::unix::fs::chown(folder, Some(user), Some(group)).expect("root may give folders");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Backend, Missing, Processes, await_ready, folder, free_port, program};
+use super::{Backend, Certificates, Missing, Processes, await_ready, folder, free_port, program};
 
 /// A Redis server, safe unless told otherwise.
 #[derive(Debug)]
@@ -24,6 +24,28 @@ impl Redis {
     /// One that writes every change to disk before it answers.
     pub fn start() -> Result<Redis, Missing> {
         Redis::with(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// One that takes encrypted connections too, and its URL for them.
+    pub fn encrypted(certificates: &Certificates) -> Result<(Redis, String), Missing> {
+        let port = free_port();
+        let redis = Redis::with(&[
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--tls-port",
+            &port.to_string(),
+            "--tls-auth-clients",
+            "no",
+            "--tls-cert-file",
+            &certificates.certificate().display().to_string(),
+            "--tls-key-file",
+            &certificates.key().display().to_string(),
+            "--tls-ca-cert-file",
+            &certificates.authority().display().to_string(),
+        ])?;
+        Ok((redis, format!("rediss://127.0.0.1:{port}/0")))
     }
 
     /// One with settings of the caller's choice; none are Redis' own defaults.

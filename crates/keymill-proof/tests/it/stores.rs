@@ -5,6 +5,7 @@ mod etcd;
 mod postgres;
 mod redis;
 mod serve;
+mod tls;
 
 use std::path::Path;
 use std::process::{Command, Output};

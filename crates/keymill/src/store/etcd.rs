@@ -145,7 +145,8 @@ impl EtcdStore {
 
     async fn held_elsewhere(&self, space: &str, instance: &str) -> Result<u64, StoreError> {
         let all = GetOptions::new().with_prefix();
-        let found = self.members.read(vec![TxnOp::get(self.keys.open_all(space), Some(all))]).await?;
+        let found =
+            self.members.read(vec![TxnOp::get(self.keys.open_all(space), Some(all))]).await?;
         let counts = found.pairs(0).filter_map(|(_, value)| {
             let (holder, count) = value.split_once(' ')?;
             (holder != instance).then(|| count.parse::<u64>().ok()).flatten()

@@ -55,8 +55,7 @@ const SPACE_MAKE: &str = concat!(
     now!(),
     ") ON DUPLICATE KEY UPDATE name = name"
 );
-const SPACE_MOVE: &str =
-    "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
+const SPACE_MOVE: &str = "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
 const SPACE_TUNE: &str =
     "UPDATE spaces SET tuning = :tuning, revision = revision + 1 WHERE name = :space";
 const SPACE_SEAL: &str =
@@ -77,7 +76,8 @@ const LEASE_CLOSE: &str = concat!(
 );
 const LEASE_EXISTS: &str =
     "SELECT 1 FROM leases WHERE space = :space AND lease = :lease AND instance = :instance";
-const LEASE_OF: &str = "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
+const LEASE_OF: &str =
+    "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
     granted_at, closed_at, id, host, pid, version, started_at
     FROM leases JOIN instances ON id = instance WHERE space = :space AND start_ordinal <= :ordinal
     AND COALESCE(closed_at_ordinal, end_ordinal) > :ordinal ORDER BY start_ordinal DESC LIMIT 1";

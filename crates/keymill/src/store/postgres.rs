@@ -62,7 +62,8 @@ const LEASE_CLOSE: &str = "UPDATE leases SET closed_at_ordinal = coalesce($4, en
     AND coalesce($5, end_ordinal) = end_ordinal";
 const LEASE_EXISTS: &str =
     "SELECT EXISTS (SELECT 1 FROM leases WHERE space = $1 AND lease = $2 AND instance = $3)";
-const LEASE_OF: &str = "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
+const LEASE_OF: &str =
+    "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
     granted_at, closed_at, id, host, pid, version, started_at
     FROM leases JOIN instances ON id = instance WHERE space = $1 AND start_ordinal <= $2
     AND coalesce(closed_at_ordinal, end_ordinal) > $2 ORDER BY start_ordinal DESC LIMIT 1";

@@ -65,7 +65,8 @@ impl RedisStore {
         connection: &Object<Server>,
         space: &str,
     ) -> Result<SpaceRecord, StoreError> {
-        let fields: Fields = connection.ask(redis::cmd("HGETALL").arg(self.keys.space(space))).await?;
+        let fields: Fields =
+            connection.ask(redis::cmd("HGETALL").arg(self.keys.space(space))).await?;
         space_from(space, &fields, connection.history())
             .unwrap_or_else(|| Err(StoreError::UnknownSpace(space.to_owned())))
     }
@@ -322,7 +323,8 @@ impl Store for RedisStore {
         let connection = self.connection().await?;
         let mut from = "-".to_owned();
         if let Some(id) = &page.after {
-            let started = redis::cmd("HGET").arg(self.keys.instance(id)).arg("started_at").to_owned();
+            let started =
+                redis::cmd("HGET").arg(self.keys.instance(id)).arg("started_at").to_owned();
             let started: Option<u64> = connection.ask(&started).await?;
             let Some(started) = started else { return Ok(Vec::new()) };
             from = format!("({started:020}:{id}");

@@ -30,8 +30,8 @@ use tx::Tx;
 use super::values::{json, now, signed, time};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
-    StoreError, must_be_on_record,
+    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
+    must_be_on_record,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;

@@ -6,5 +6,6 @@ mod cli;
 mod connections;
 mod doubt;
 mod http;
+mod schema;
 mod servers;
 mod store_behavior;

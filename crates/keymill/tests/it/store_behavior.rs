@@ -7,9 +7,7 @@ use std::sync::Arc;
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
-use keymill::store::{
-    Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError,
-};
+use keymill::store::{Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError};
 
 mod leases;
 mod record;
@@ -150,7 +148,10 @@ impl Case {
     }
 
     async fn floor(&self, revision: u64, next: u64) -> Floor {
-        Floor { store: self.store.identity().await.unwrap(), mark: Mark { revision, next, ..Mark::default() } }
+        Floor {
+            store: self.store.identity().await.unwrap(),
+            mark: Mark { revision, next, ..Mark::default() },
+        }
     }
 
     async fn give_back(&self, grant: &Grant, undrawn: u64) -> Result<Mark, StoreError> {

@@ -143,11 +143,10 @@ fn commit_of(kind: Kind) -> &'static str {
 
 /// The sizes of all leases of an instance, as another one knows them.
 fn leases(witness: &Server, of: &Server) -> Vec<u64> {
-    let pid = of.pid().to_string();
     let listed = get(witness, "/v1/leases?space=links&limit=1000");
     let listed: serde_json::Value = serde_json::from_str(listed.text()).unwrap();
     let leases = listed["leases"].as_array().unwrap().iter();
-    let leases = leases.filter(|lease| lease["holder"]["pid"].to_string() == pid);
+    let leases = leases.filter(|lease| lease["holder"]["pid"] == of.pid());
     let size = |lease: &serde_json::Value| value(&lease["end"]) - value(&lease["start"]);
     leases.map(size).collect()
 }

@@ -50,7 +50,9 @@ fn three_members_bear_the_loss_of_one_and_say_when_it_is_two() {
     etcd.members[leader].kill();
     etcd.members[(leader + 1) % 3].kill();
     for server in &servers {
-        eventually("it says that there is no majority", || has_problem(server, "store_unavailable"));
+        eventually("it says that there is no majority", || {
+            has_problem(server, "store_unavailable")
+        });
         is_problem(&received.drain(server.address(), "small", 5), 503, "dry");
         for _ in 0..20 {
             received.add(&take(server, "large", 500));

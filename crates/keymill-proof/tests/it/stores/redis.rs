@@ -99,7 +99,7 @@ fn a_redis_restarted_from_an_old_log_is_noticed_and_reopened() {
         is_problem(&received.drain(server.address(), "default", 100), 503, "store_went_back");
     }
     let data_dir = folder.path().join("living");
-    let highest = [&living, &restarted].map(|server| advice(server)).into_iter().max().unwrap();
+    let highest = [&living, &restarted].map(advice).into_iter().max().unwrap();
     let to = highest.to_string();
     let advance = ["space", "advance", "default", "--to", &to];
     succeeds(&keymill(&redis.url(), &data_dir, &advance));

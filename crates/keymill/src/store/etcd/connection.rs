@@ -132,7 +132,8 @@ impl Members {
         let mut client = self.client(number).await?;
         let late = |_| StoreError::Unavailable(format!("{place} did not answer"));
         let status = timeout(MEMBER_MAX, client.status()).await.map_err(late)?.map_err(fold)?;
-        let members = timeout(MEMBER_MAX, client.member_list()).await.map_err(late)?.map_err(fold)?;
+        let members =
+            timeout(MEMBER_MAX, client.member_list()).await.map_err(late)?.map_err(fold)?;
         let voting = members.members().iter().filter(|member| !member.is_learner()).count();
         let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None);
         let alarms = timeout(MEMBER_MAX, alarms).await.map_err(late)?.map_err(fold)?.alarms().len();

@@ -176,7 +176,7 @@ impl<'a> Draft<'a> {
         let mut space = self.space_above(&ask.floor)?;
         let instance = &ask.instance.id;
         if let Some(last) = ask.expected_lease(space.mark.revision)
-            && !self.leases.get(&last).is_some_and(|doc| doc.holder.id == *instance)
+            && self.leases.get(&last).is_none_or(|doc| doc.holder.id != *instance)
         {
             return Err(ask.lost_lease(last));
         }

@@ -207,11 +207,7 @@ impl Manager for Hosts {
         self.connect().await
     }
 
-    async fn recycle(
-        &self,
-        connection: &mut Connection,
-        _: &Metrics,
-    ) -> RecycleResult<StoreError> {
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<StoreError> {
         if connection.under_way {
             return Err(RecycleError::message("a request was given up half-way"));
         }
@@ -277,9 +273,7 @@ impl Connection {
             look("binlog_format", "ROW or MIXED", get("binlog_format") != "STATEMENT");
             // The log is what a replica or a point in time is restored from.
             let synced = get("sync_binlog") == "1";
-            findings.push(
-                Finding::new("sync_binlog", get("sync_binlog"), "1", synced).warning(),
-            );
+            findings.push(Finding::new("sync_binlog", get("sync_binlog"), "1", synced).warning());
         }
         Ok(findings)
     }

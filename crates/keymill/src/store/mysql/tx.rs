@@ -16,9 +16,7 @@ use crate::floor::{Floor, History};
 use crate::instance::Instance;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
-use crate::store::{
-    Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError,
-};
+use crate::store::{Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError};
 
 /// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
 /// and the server rolls it back.

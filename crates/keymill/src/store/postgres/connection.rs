@@ -239,11 +239,7 @@ impl Manager for Hosts {
         self.connect().await
     }
 
-    async fn recycle(
-        &self,
-        connection: &mut Connection,
-        _: &Metrics,
-    ) -> RecycleResult<StoreError> {
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<StoreError> {
         if connection.client.is_closed() {
             return Err(RecycleError::message("closed"));
         }

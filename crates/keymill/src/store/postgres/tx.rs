@@ -17,9 +17,7 @@ use crate::floor::{Floor, History};
 use crate::instance::Instance;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
-use crate::store::{
-    Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError,
-};
+use crate::store::{Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError};
 
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -238,9 +236,9 @@ impl Tx {
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        timeout_at(self.deadline, work).await.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable(format!("no answer in {CALL_MAX:?}")))
-        })
+        timeout_at(self.deadline, work)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unavailable(format!("no answer in {CALL_MAX:?}"))))
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, FromRedisValue, IntoConnectionInfo, Pipeline,
-    RedisConnectionInfo, ScriptInvocation, TlsCertificates,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, ScriptInvocation, ServerErrorKind, TlsCertificates,
 };
 use tokio::time::timeout;
 
@@ -65,7 +65,8 @@ impl Server {
         let [host] = url.hosts.as_slice() else {
             return refuse("must name one Redis server".to_owned());
         };
-        let Ok(database) = (if url.path.is_empty() { "0" } else { &url.path }).parse::<i64>() else {
+        let Ok(database) = (if url.path.is_empty() { "0" } else { &url.path }).parse::<i64>()
+        else {
             return refuse(format!("has `{}` where the number of a database belongs", url.path));
         };
         let replicas = url.setting("replicas").map(str::parse).transpose();
@@ -242,14 +243,14 @@ impl Connection {
 
     pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
         let mut info = redis::cmd("INFO");
-        let info: String = self.ask(&info.arg("everything")).await?;
+        let info: String = self.ask(info.arg("everything")).await?;
         let info = |name: &str| {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or("unknown").to_owned()
         };
-        let (fsync, on_rewrite) =
-            (self.setting("appendfsync").await, self.setting("no-appendfsync-on-rewrite").await);
-        let policy = self.setting("maxmemory-policy").await;
+        let fsync = self.setting("appendfsync").await?;
+        let on_rewrite = self.setting("no-appendfsync-on-rewrite").await?;
+        let policy = self.setting("maxmemory-policy").await?;
         let (role, aof) = (info("role"), info("aof_enabled"));
         let aof = if aof == "1" { "yes".to_owned() } else { format!("no ({aof})") };
         let replicas = format!("{} replicas", info("connected_slaves"));
@@ -272,12 +273,23 @@ impl Connection {
         ])
     }
 
-    async fn setting(&self, name: &str) -> String {
+    /// A setting of the server. One that it will not tell is unknown, which is not safe.
+    async fn setting(&self, name: &str) -> Result<String, StoreError> {
         let mut get = redis::cmd("CONFIG");
         get.arg("GET").arg(name);
-        match self.ask::<Vec<String>>(&get).await {
-            Ok(pair) => pair.get(1).cloned().unwrap_or_else(|| "unknown".to_owned()),
-            Err(error) => format!("unknown ({error})"),
+        let answer = get.query_async::<Vec<String>>(&mut self.connection.clone()).await;
+        let hidden = |error: &redis::RedisError| {
+            matches!(
+                error.kind(),
+                ErrorKind::Server(ServerErrorKind::NoPerm) | ErrorKind::Extension
+            ) || error.code() == Some("ERR")
+        };
+        match answer {
+            Err(error) if hidden(&error) => Ok(format!("unknown ({error})")),
+            answer => {
+                let pair = self.answered(answer).map_err(StoreError::changing_nothing)?;
+                Ok(pair.get(1).cloned().unwrap_or_else(|| "unknown".to_owned()))
+            }
         }
     }
 

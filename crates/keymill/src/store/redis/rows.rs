@@ -97,9 +97,9 @@ pub(super) fn instance_from(fields: &Fields) -> Result<InstanceRecord, StoreErro
 fn ranges_from(text: &str) -> Result<Ranges, StoreError> {
     let mut ranges = Ranges::default();
     for range in text.split(',').filter(|range| !range.is_empty()) {
-        let bounds: Option<Range<u64>> = range.split_once('-').and_then(|(start, end)| {
-            Some(start.parse().ok()?..end.parse().ok()?)
-        });
+        let bounds: Option<Range<u64>> = range
+            .split_once('-')
+            .and_then(|(start, end)| Some(start.parse().ok()?..end.parse().ok()?));
         ranges.add(bounds.ok_or_else(|| {
             StoreError::Broken(format!("redis holds {text:?}, not ranges of ordinals"))
         })?);

@@ -70,10 +70,7 @@ pub(super) fn instance_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Ins
     })
 }
 
-fn parse<T: serde::de::DeserializeOwned>(
-    row: &Row<'_>,
-    column: usize,
-) -> rusqlite::Result<T> {
+fn parse<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
         let kind = rusqlite::types::Type::Text;
         rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
