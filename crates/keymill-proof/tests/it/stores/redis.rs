@@ -6,7 +6,7 @@ use std::path::Path;
 use keymill_proof::backend::{Backend, Redis, skip};
 use keymill_proof::{Server, ServerSpec};
 
-use super::super::{Received, eventually, get, is_problem, take};
+use super::super::{Received, eventually, get, is_problem, put, take};
 use super::{fails, has_problem, keymill, quiet, succeeds, watchful};
 
 #[test]
@@ -112,6 +112,37 @@ fn a_redis_restarted_from_an_old_log_is_noticed_and_reopened() {
             received.add(&take(server, "default", 100));
         }
     }
+}
+
+#[test]
+fn a_lease_that_no_replica_confirms_is_burned() {
+    let redis = match Redis::start() {
+        Ok(redis) => redis,
+        Err(missing) => return skip(&missing),
+    };
+    let port = redis.port().to_string();
+    let mut replica = Redis::with(&["--replicaof", "127.0.0.1", &port]).unwrap();
+    eventually("the replica follows", || {
+        redis.command("INFO replication").contains("connected_slaves:1")
+            && replica.command("INFO replication").contains("master_link_status:up")
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&watchful(&redis.url(), folder.path(), "d0"));
+    put(&server, "links", r#"{"lease_size_min": 100, "lease_size_max": 100}"#);
+    let mut received = Received::default();
+    received.add(&take(&server, "links", 50));
+    replica.kill();
+    is_problem(&received.drain(server.address(), "links", 10), 503, "dry");
+    eventually("it says why", || get(&server, "/readyz").text().contains("replicas of redis"));
+    replica.start();
+    eventually("keys come again", || {
+        let answer = take(&server, "links", 50);
+        answer.status == 200 && received.add(&answer) == 50
+    });
+    // Nobody goes to a replica.
+    let to_replica = format!("redis://127.0.0.1:{}/0", replica.port());
+    let complaint = fails(&keymill(&to_replica, folder.path(), &["take"]));
+    assert!(complaint.contains("role is slave"), "{complaint}");
 }
 
 /// How far an instance says that the space must be advanced.

@@ -63,20 +63,16 @@ impl Members {
             let txn = Txn::new().and_then(gets.clone());
             match self.ask(number, txn, MEMBER_MAX).await {
                 Ok(response) => return Ok(Found::of(&response)),
-                Err(StoreError::InDoubt(problem)) if Instant::now() > deadline => {
-                    return Err(StoreError::Unavailable(problem));
-                }
-                Err(StoreError::InDoubt(_) | StoreError::Unavailable(_)) => {
+                Err(StoreError::InDoubt(problem) | StoreError::Unavailable(problem)) => {
+                    if Instant::now() > deadline {
+                        return Err(StoreError::Unavailable(format!(
+                            "no member answers for a majority; the last one: {problem}"
+                        )));
+                    }
                     // The others may have just as little to say until a leader is elected.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 Err(error) => return Err(error),
-            }
-            if Instant::now() > deadline {
-                let place = self.shown();
-                return Err(StoreError::Unavailable(format!(
-                    "{place}: no member answers for a majority"
-                )));
             }
         }
     }
