@@ -113,8 +113,8 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn
 }
 
 /// Starts a service for a command that does not serve.
-async fn open_service(mut config: Config, allow_unsafe: bool) -> anyhow::Result<Service> {
-    let store = open_store(&config, Opening { allow_unsafe, ..Opening::default() }).await?;
+async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Service> {
+    let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     Ok(Service::start(config.setup(store, None)).await?)
 }
 

@@ -156,13 +156,13 @@ impl Config {
         })
     }
 
-    /// What a service on this store is made of. The secret goes with it.
-    pub fn setup(&mut self, store: Arc<dyn Store>, unsafe_store: Option<String>) -> Setup {
+    /// What a service on this store is made of.
+    pub fn setup(&self, store: Arc<dyn Store>, unsafe_store: Option<String>) -> Setup {
         Setup {
             store,
             data_dir: self.data_dir.clone(),
-            secret: self.secret.take(),
-            blocklist: std::mem::replace(&mut self.blocklist, Blocklist::none()),
+            secret: self.secret.clone(),
+            blocklist: self.blocklist.clone(),
             limits: self.limits,
             require_existing: self.require_existing,
             unsafe_store,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{StoreError, is_later_era};
+use crate::store::{ERA, StoreError, is_later_era};
 
 /// How long another process may hold a floor file, before it must be paused or gone astray.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -154,11 +154,7 @@ impl Floors {
     /// The highest mark of a space that this process, or another that shares a file, has seen.
     pub fn of(&self, space: &str) -> io::Result<Floor> {
         let all = self.all()?;
-        let mark = all.get(space).copied().unwrap_or_else(|| {
-            // Of a new space nothing is known but the history that it must be made on.
-            let history = all.values().map(|mark| mark.history).max_by_key(|it| it.timeline);
-            Mark { history: history.unwrap_or_default(), ..Mark::default() }
-        });
+        let mark = all.get(space).copied().unwrap_or_else(|| unseen(all.values()));
         Ok(Floor { store: self.store.clone(), mark })
     }
 
@@ -221,6 +217,13 @@ impl Floors {
     fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
         self.memory.lock().expect("no code panics while it holds the floors")
     }
+}
+
+/// The floor of a space that was never seen: nothing is known but the history that it must be on.
+/// That is the one of the latest advance, and of that the latest timeline.
+pub(crate) fn unseen<'a>(known: impl Iterator<Item = &'a Mark>) -> Mark {
+    let latest = known.max_by_key(|mark| (mark.revision / ERA, mark.history.timeline));
+    Mark { history: latest.map(|mark| mark.history).unwrap_or_default(), ..Mark::default() }
 }
 
 /// The floor of a space, read off the runtime's threads.
@@ -375,6 +378,9 @@ mod tests {
         floors.raise("links", on((7, 2), 5)).unwrap();
         let new = floors.of("new").unwrap().mark;
         assert!(!new.is_seen() && new.history == on((7, 2), 0).history);
+        // An advance on another server has decided for all.
+        floors.raise("orders", on((8, 1), ERA)).unwrap();
+        assert_eq!(floors.of("new").unwrap().mark.history, on((8, 1), 0).history);
     }
 
     #[test]

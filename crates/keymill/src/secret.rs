@@ -16,6 +16,7 @@ pub const SECRET_LEN_MIN: usize = 32;
 ///
 /// It is never rotated: another secret would permute the same ordinals into other keys, some
 /// of which are in use. A leak costs unguessability, not uniqueness.
+#[derive(Clone)]
 pub struct Master {
     text: Zeroizing<String>,
     made_up: bool,

@@ -106,6 +106,11 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
+    /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
+    /// is made [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "ORDINAL"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
     /// The fewest keys an instance leases at once; changeable [default: 1000]
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -42,10 +42,10 @@ impl Etcd {
 
     /// One member that takes encrypted connections only.
     pub fn encrypted(certificates: &Certificates) -> Result<Etcd, Missing> {
-        Etcd::with(1, Some((certificates.certificate(), certificates.key())))
+        Etcd::with(1, Some(certificates))
     }
 
-    fn with(members: usize, encrypted: Option<(PathBuf, PathBuf)>) -> Result<Etcd, Missing> {
+    fn with(members: usize, encrypted: Option<&Certificates>) -> Result<Etcd, Missing> {
         let program = program("etcd")?;
         let folder = folder();
         let ports: Vec<(u16, u16)> = (0..members).map(|_| (free_port(), free_port())).collect();
@@ -59,7 +59,7 @@ impl Etcd {
             peer_port,
             cluster: cluster.clone(),
             folder: folder.path().to_owned(),
-            encrypted: encrypted.clone(),
+            encrypted: encrypted.map(|it| (it.certificate(), it.key())),
             metrics_port: free_port(),
             processes: Processes::none(),
         };

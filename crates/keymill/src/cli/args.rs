@@ -30,7 +30,8 @@ pub(super) struct Args {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
 
-    /// The store, such as sqlite:/var/lib/keymill/keymill.db [env: KEYMILL_STORE]
+    /// The store: sqlite:PATH, or postgres://, mysql://, redis://, etcd:// with user, host and name;
+    /// see docs/stores.md [env: KEYMILL_STORE]
     #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
     store: Option<String>,
 
@@ -52,7 +53,7 @@ pub(super) enum Command {
     },
     /// Serve keys over HTTP
     #[command(
-        after_help = "Examples:\n  keymill serve\n  keymill serve --listen :80 --store sqlite:/srv/keys.db"
+        after_help = "Examples:\n  keymill serve\n  keymill serve --listen :80 --store sqlite:/srv/keys.db\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
     )]
     Serve {
         /// Where to listen [default: 127.0.0.1:8080] [env: KEYMILL_LISTEN]
@@ -103,7 +104,7 @@ pub(super) enum Command {
 pub(super) enum SpaceCommand {
     /// Make a keyspace; what its keys look like is permanent
     #[command(
-        after_help = "Examples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --alphabet decimal --length 0"
+        after_help = "Examples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --alphabet decimal --length 0\n  keymill space create links --start 1500000    moved here from another store, where it was sealed"
     )]
     Create {
         /// Its name, never used before: a-z, 0-9, `-`, `_`

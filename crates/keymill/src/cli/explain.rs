@@ -13,7 +13,7 @@ pub(super) async fn run(
     key: &str,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let service = open_service(config, true).await?;
+    let service = open_service(&config, true).await?;
     let explanation = service.explain(space, key).await?;
     let valid = explanation.state != State::Invalid;
     if json {

@@ -22,7 +22,7 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How many keyspaces the greeting names.
 const GREETED_MAX: usize = 8;
 
-pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
     start_log(&config)?;
     // Before the socket is open, so that no connection is lost to a low limit.
     let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
@@ -33,7 +33,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
-    let (service, records) = start_patiently(&mut config).await?;
+    let (service, records) = start_patiently(&config).await?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max);
     let stop = stop_signal()?;
     service.announce(address.to_string());
@@ -46,7 +46,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
 
 /// Starts the service; where the store does not answer yet, tries again for a time. Machines that
 /// start together need no order.
-async fn start_patiently(config: &mut Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
+async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let deadline = Instant::now() + STORE_TIME_MAX;
     let mut retry = Retry::default();
     loop {
@@ -64,7 +64,7 @@ async fn start_patiently(config: &mut Config) -> anyhow::Result<(Service, Vec<Sp
     }
 }
 
-async fn start(config: &mut Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
+async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     let unsafe_store = check_safety(&*store, allow_unsafe).await?;

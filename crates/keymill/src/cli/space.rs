@@ -14,7 +14,7 @@ use crate::service::{Service, SpaceReport};
 use crate::space::{Definition, Kind};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
-    let service = open_service(config, true).await?;
+    let service = open_service(&config, true).await?;
     match command {
         SpaceCommand::Create { name, spec, json } => {
             let ensured = service.ensure_space(&name, &spec).await?;
@@ -99,6 +99,7 @@ fn print(report: &SpaceReport) {
     line("capacity", record.capacity.to_string());
     line("leased", report.leased.to_string());
     line("remaining", report.remaining.to_string());
+    line("next", format!("ordinal {}", record.mark.next));
     line("guessing", odds(report));
     line("rate", format!("{:.3} leased a second, on average", report.leased_rate));
     line(

@@ -18,7 +18,7 @@ pub(super) async fn run(
     let name = space.unwrap_or_else(|| config.default_space.clone());
     let wanted = config.wanted_space(&name);
     let allow_unsafe_store = config.allow_unsafe_store;
-    let service = open_service(config, allow_unsafe_store).await?;
+    let service = open_service(&config, allow_unsafe_store).await?;
     check_safety(service.store(), allow_unsafe_store).await?;
     if let Some(wanted) = wanted {
         // The default keyspace, or one of the settings file: made where it is missing.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tokio::time::MissedTickBehavior;
 
 use super::Service;
-use crate::floor::{Floor, Mark, all_floors, raise_to};
+use crate::floor::{Floor, Mark, all_floors, raise_to, unseen};
 use crate::mill::Outlook;
 use crate::refill::stopped;
 use crate::store::{Beat, Pulse, SpaceRecord, StoreError};
@@ -63,8 +63,9 @@ impl Service {
     /// Compares what the store says with what was seen of it.
     async fn compare(&self, beat: Beat, mut floors: BTreeMap<String, Mark>) {
         let Beat { store, spaces, lost } = beat;
+        let never_seen = unseen(floors.values());
         for record in spaces {
-            let mark = floors.remove(&record.name).unwrap_or_default();
+            let mark = floors.remove(&record.name).unwrap_or(never_seen);
             let floor = Floor { store: self.inner.floors.store().to_owned(), mark };
             match self.compare_space(&store, &record, &floor, &lost).await {
                 Ok(()) => {

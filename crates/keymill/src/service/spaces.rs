@@ -54,6 +54,10 @@ impl Service {
         let (definition, tuning) = (wanted.definition(), wanted.tuning_over(&Tuning::default()));
         tuning.check()?;
         let capacity = definition.codec(name, &inner.master)?.capacity().min(CAPACITY_MAX);
+        let start = wanted.start.unwrap_or(0);
+        if start > capacity {
+            return Err(bad_start(format!("is {start}: the keyspace has only {capacity} keys")));
+        }
         if inner.require_existing {
             return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
         }
@@ -61,7 +65,7 @@ impl Service {
         let fingerprint = definition.fingerprint(name, &inner.master);
         let name = name.to_owned();
         let floor = floor_of(&inner.floors, &name).await?;
-        let new = NewSpace { name, definition, tuning, fingerprint, capacity, start: 0 };
+        let new = NewSpace { name, definition, tuning, fingerprint, capacity, start };
         match inner.store.create(&new, &floor).await? {
             Created::Made(record) => {
                 raise_to(&inner.floors, &new.name, record.mark).await?;
@@ -118,6 +122,13 @@ impl Service {
         if !differences.is_empty() {
             return Err(ServiceError::DifferentDefinition { space: record.name, differences });
         }
+        if let Some(start) = wanted.start.filter(|start| *start > record.mark.next) {
+            let (name, next) = (&record.name, record.mark.next);
+            return Err(bad_start(format!(
+                "is {start}, and `{name}` is there already, at {next}; `keymill space advance {name} \
+                 --to {start}` moves it on"
+            )));
+        }
         let tuning = wanted.tuning_over(&record.tuning);
         tuning.check()?;
         if tuning != record.tuning {
@@ -158,6 +169,10 @@ impl Service {
             record,
         })
     }
+}
+
+fn bad_start(problem: String) -> ServiceError {
+    ServiceError::BadDefinition(DefinitionError::Setting { setting: "start", problem })
 }
 
 /// Refuses to create in a store while the data directory knows another one.

@@ -65,7 +65,8 @@ impl StoreError {
     pub fn unsafe_store(reasons: &str) -> StoreError {
         StoreError::Broken(format!(
             "this store is not safe to lease from: {reasons}. A failure could repeat keys; change \
-             that, or start with --allow-unsafe-store (`keymill store check` shows every setting)"
+             that, or allow it with --allow-unsafe-store or KEYMILL_ALLOW_UNSAFE_STORE=true (`keymill \
+             store check` shows every setting)"
         ))
     }
 

@@ -7,7 +7,8 @@
 //! # Invariants
 //!
 //! - Every read is linearizable: a member that was cut off from the majority answers nothing.
-//! - The cluster's ID is part of the floor: one that was restored from a snapshot is another.
+//! - The cluster's ID is part of the floor: another cluster, such as one that a snapshot was
+//!   restored to under another name, is refused.
 
 mod connection;
 mod draft;

@@ -38,7 +38,8 @@ macro_rules! now {
     };
 }
 
-const STORE: &str = "SELECT identity FROM store";
+/// With whether the server takes writes of everyone: a user may be exempt from that.
+const STORE: &str = "SELECT identity, @@GLOBAL.read_only = 0 FROM store";
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
     returned FROM spaces WHERE name = :space";

@@ -6,6 +6,8 @@ use std::time::Duration;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Object, Pool, PoolError, TimeoutType};
 
+use tokio::time::timeout;
+
 use super::{Finding, StoreError};
 
 /// How long one server may take to accept a connection and to answer the safety checks.
@@ -17,8 +19,13 @@ pub(super) const LOCK_MAX: Duration = Duration::from_secs(3);
 /// How long a server lets a transaction lie idle. Less than others wait for its locks: an
 /// instance that is paused half-way stops nobody for longer.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(2);
-/// How long to wait for another process that makes the schema.
+/// How long to wait for another process that makes the schema, and how long that may take in all.
 pub(super) const MIGRATE_MAX: Duration = Duration::from_secs(30);
+/// A connection that was checked longer ago is checked again before it is used: settings change,
+/// and a primary becomes a standby.
+pub(super) const CHECK_EVERY: Duration = Duration::from_secs(30);
+/// How long to wait for a connection in all.
+const GET_MAX: Duration = Duration::from_secs(8);
 
 const CONNECTIONS_MAX: usize = 8;
 
@@ -38,12 +45,25 @@ pub(super) fn new<M: Manager>(manager: M) -> Pool<M> {
 pub(super) async fn get<M: Manager<Error = StoreError>>(
     pool: &Pool<M>,
 ) -> Result<Object<M>, StoreError> {
-    pool.get().await.map_err(|error| match error {
+    let late = |_| StoreError::Unavailable(format!("no connection in {GET_MAX:?}"));
+    // Several that were idle may have to be given up before one answers.
+    timeout(GET_MAX, pool.get()).await.map_err(late)?.map_err(|error| match error {
         PoolError::Backend(error) => error,
         PoolError::Timeout(TimeoutType::Wait) => {
             StoreError::Unavailable("too many requests wait for it".to_owned())
         }
         error => StoreError::Unavailable(error.to_string()),
+    })
+}
+
+/// Gives up on changing a schema when it takes too long, whatever it waits for.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) async fn within_limit<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let time_max = 2 * MIGRATE_MAX;
+    timeout(time_max, work).await.unwrap_or_else(|_| {
+        Err(StoreError::Unavailable(format!("the schema was not up to date after {time_max:?}")))
     })
 }
 

@@ -66,7 +66,10 @@ impl StoreUrl {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if !known.contains(&name) && !["tls", "tls_ca"].contains(&name) {
                 let known = [known, &["tls", "tls_ca"]].concat().join(", ");
-                return refuse(&format!("has a setting `{name}` that is not one of {known}"));
+                // What has other characters may be the rest of a password.
+                let is_name = name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+                let name = if is_name { format!(" `{name}`") } else { String::new() };
+                return refuse(&format!("has a setting{name} that is not one of {known}"));
             }
             settings.insert(name.to_owned(), decode(value));
         }

@@ -37,6 +37,8 @@ pub struct SpaceView {
     created_at: Timestamp,
     /// How many keys this keyspace has in all.
     capacity: SafeNumber,
+    /// The lowest ordinal never granted.
+    next: SafeNumber,
     /// Granted to instances, and perhaps handed out.
     leased: SafeNumber,
     /// Not yet granted.
@@ -129,6 +131,7 @@ impl From<SpaceReport> for SpaceView {
             sealed: record.sealed,
             created_at: record.created_at,
             capacity: record.capacity.into(),
+            next: record.mark.next.into(),
             leased: report.leased.into(),
             remaining: report.remaining.into(),
             at_hand: report.at_hand.into(),

@@ -6,11 +6,14 @@ use std::fmt;
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Params, Row, SslOpts};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::fold_error;
 use super::rows::column;
-use crate::store::pool::{CALL_MAX, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe};
+use crate::store::pool::{
+    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe,
+    within_limit,
+};
 use crate::store::url::StoreUrl;
 use crate::store::{Finding, Opening, StoreError, schema};
 
@@ -46,6 +49,7 @@ pub(super) struct Connection {
     /// A request was begun and its answer not read to the end: what comes next on this
     /// connection would be taken for the answer to something else.
     under_way: bool,
+    checked_at: Instant,
 }
 
 impl Hosts {
@@ -77,6 +81,9 @@ impl Hosts {
         if opening.create {
             self.make_database().await?;
         }
+        if self.url.hosts.len() > 1 {
+            self.refuse_two_masters().await?;
+        }
         let mut connection = self.connect().await?;
         let place = self.shown();
         let (tables, ours) = connection.count_tables().await?;
@@ -94,19 +101,22 @@ impl Hosts {
             return Ok(false);
         }
         // Of several that find no schema, one makes it.
-        let applied = self.migrate_on(connection).await?;
+        let applied = within_limit(self.migrate_on(connection)).await?;
         Ok(version.is_none() && !applied.is_empty())
     }
 
     /// Brings the schema up to date; the names of what was applied.
     pub(super) async fn migrate(&self) -> Result<Vec<String>, StoreError> {
-        self.migrate_on(self.connect().await?).await
+        within_limit(self.migrate_on(self.connect().await?)).await
     }
 
     async fn migrate_on(&self, mut connection: Connection) -> Result<Vec<String>, StoreError> {
         let place = self.shown();
         let limit = MIGRATE_MAX.as_secs();
-        let lock = format!("SELECT GET_LOCK(CONCAT('keymill:', DATABASE()), {limit})");
+        // The lock is held by a connection that lies idle meanwhile.
+        connection.run("SET SESSION wait_timeout = 600").await?;
+        let lock =
+            format!("SELECT GET_LOCK(CONCAT('keymill:', LEFT(SHA1(DATABASE()), 32)), {limit})");
         let locked: Option<Option<i64>> = connection.ask(&lock).await?;
         if locked.flatten() != Some(1) {
             return Err(StoreError::Unavailable(format!(
@@ -132,10 +142,34 @@ impl Hosts {
             if refusal.code == UNKNOWN_DATABASE {
                 let conn = timeout(CONNECT_MAX, Conn::new(self.options(number, false))).await;
                 let Ok(Ok(conn)) = conn else { continue };
-                let mut connection = Connection { conn, place, under_way: false };
+                let mut connection =
+                    Connection { conn, place, under_way: false, checked_at: Instant::now() };
                 let database = &self.url.path;
-                connection.run(&format!("CREATE DATABASE IF NOT EXISTS `{database}`")).await?;
+                let make = format!("CREATE DATABASE IF NOT EXISTS `{database}`");
+                // Not on a server that only follows another.
+                if refuse_unsafe(&connection.findings().await?, self.allow_unsafe).is_ok() {
+                    return connection.run(&make).await;
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses when several hosts take writes: each would grant what the others grant.
+    async fn refuse_two_masters(&self) -> Result<(), StoreError> {
+        let mut masters = Vec::new();
+        for number in 0..self.url.hosts.len() {
+            let place = self.place_of(number);
+            let connected = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
+            if matches!(connected, Ok(Ok(_))) {
+                masters.push(place);
+            }
+        }
+        if masters.len() > 1 {
+            return Err(StoreError::Broken(format!(
+                "{} take writes, and only one may: set read_only on the others",
+                masters.join(" and ")
+            )));
         }
         Ok(())
     }
@@ -163,7 +197,12 @@ impl Hosts {
     async fn connect_to(&self, number: usize, place: &str) -> Result<Connection, StoreError> {
         let conn = Conn::new(self.options(number, true)).await;
         let conn = conn.map_err(|error| fold_error(place, &error))?;
-        let mut connection = Connection { conn, place: place.to_owned(), under_way: false };
+        let mut connection = Connection {
+            conn,
+            place: place.to_owned(),
+            under_way: false,
+            checked_at: Instant::now(),
+        };
         let (lock, idle) = (LOCK_MAX.as_secs(), IDLE_MAX.as_secs());
         connection.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
         connection
@@ -211,7 +250,12 @@ impl Manager for Hosts {
         if connection.under_way {
             return Err(RecycleError::message("a request was given up half-way"));
         }
-        connection.conn.ping().await.map_err(|error| connection.fold_error(&error).into())
+        connection.conn.ping().await.map_err(|error| connection.fold_error(&error))?;
+        if connection.checked_at.elapsed() > CHECK_EVERY {
+            refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
+            connection.checked_at = Instant::now();
+        }
+        Ok(())
     }
 }
 
@@ -227,6 +271,16 @@ impl Connection {
         self.under_way = true;
         let answer = timeout(CALL_MAX, self.conn.query_drop(sql)).await;
         self.answered(answer)
+    }
+
+    /// Whether every answer was read to its end.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.under_way
+    }
+
+    /// Has it closed instead of used again.
+    pub(super) fn give_up(&mut self) {
+        self.under_way = true;
     }
 
     pub(super) async fn query(
@@ -265,16 +319,16 @@ impl Connection {
         for name in ["read_only", "super_read_only", "innodb_read_only", "wsrep_on"] {
             look(name, "OFF", get(name) == "OFF");
         }
-        let flush = "innodb_flush_log_at_trx_commit";
-        look(flush, "1", get(flush) == "1");
-        look("innodb_doublewrite", "ON", get("innodb_doublewrite") != "OFF");
+        let doublewrite = get("innodb_doublewrite");
+        look("innodb_doublewrite", "ON", !["OFF", "DETECT_ONLY"].contains(&doublewrite));
         if get("log_bin") == "ON" {
             // Statements of READ COMMITTED transactions cannot be logged as such.
             look("binlog_format", "ROW or MIXED", get("binlog_format") != "STATEMENT");
-            // The log is what a replica or a point in time is restored from.
-            let synced = get("sync_binlog") == "1";
-            findings.push(Finding::new("sync_binlog", get("sync_binlog"), "1", synced).warning());
+            // With a log, it is the log that decides after a crash what was committed.
+            look("sync_binlog", "1", get("sync_binlog") == "1");
         }
+        let flush = "innodb_flush_log_at_trx_commit";
+        findings.push(Finding::new(flush, get(flush), "1", get(flush) == "1"));
         Ok(findings)
     }
 

@@ -47,7 +47,8 @@ impl Tx {
                 Ok(answer)
             }
             Err(error) => {
-                if self.run("ROLLBACK").await.is_ok() {
+                // Where an answer is missing, the next to come would be taken for another's.
+                if self.connection().is_usable() && self.run("ROLLBACK").await.is_ok() {
                     drop(self.connection.take());
                 }
                 Err(error)
@@ -60,6 +61,10 @@ impl Tx {
         let row = rows.first().ok_or_else(|| {
             StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
         })?;
+        if !column::<bool>(row, 1) {
+            self.connection().give_up();
+            return Err(StoreError::Unavailable("the server has become read-only".to_owned()));
+        }
         Ok(column(row, 0))
     }
 

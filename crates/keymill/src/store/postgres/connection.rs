@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
@@ -18,7 +18,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::rows::history_from;
 use super::{STORE, fold_error};
 use crate::floor::History;
-use crate::store::pool::{CALL_MAX, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe};
+use crate::store::pool::{
+    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe,
+    within_limit,
+};
 use crate::store::url::{StoreUrl, Tls};
 use crate::store::{Finding, Opening, StoreError, Verdict, schema, tls};
 
@@ -59,6 +62,9 @@ pub(super) struct Connection {
     statements: Mutex<HashMap<&'static str, Statement>>,
     warnings: Arc<AtomicU64>,
     begin: &'static str,
+    checked_at: Instant,
+    /// It did not answer in time.
+    failed: AtomicBool,
 }
 
 impl Hosts {
@@ -102,13 +108,13 @@ impl Hosts {
             return Ok(false);
         }
         // Of several that find no schema, one makes it.
-        let applied = self.migrate_on(connection).await?;
+        let applied = within_limit(self.migrate_on(connection)).await?;
         Ok(version.is_none() && !applied.is_empty())
     }
 
     /// Brings the schema up to date; the names of what was applied.
     pub(super) async fn migrate(&self) -> Result<Vec<String>, StoreError> {
-        self.migrate_on(self.connect().await?).await
+        within_limit(self.migrate_on(self.connect().await?)).await
     }
 
     async fn migrate_on(&self, mut connection: Connection) -> Result<Vec<String>, StoreError> {
@@ -197,6 +203,8 @@ impl Hosts {
             statements: Mutex::default(),
             warnings,
             begin: BEGIN,
+            checked_at: Instant::now(),
+            failed: AtomicBool::new(false),
         };
         let (lock, idle) = (LOCK_MAX.as_millis(), IDLE_MAX.as_millis());
         let (call, schema) = (CALL_MAX.as_millis(), &self.schema);
@@ -240,8 +248,11 @@ impl Manager for Hosts {
     }
 
     async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<StoreError> {
-        if connection.client.is_closed() {
+        if connection.client.is_closed() || connection.failed.load(Ordering::Relaxed) {
             return Err(RecycleError::message("closed"));
+        }
+        if connection.checked_at.elapsed() > CHECK_EVERY {
+            connection.check(self.allow_unsafe).await?;
         }
         Ok(())
     }
@@ -333,6 +344,7 @@ impl Connection {
         if found("synchronous_commit").is_some_and(|it| it.found == "remote_apply") {
             self.begin = BEGIN_APPLY;
         }
+        self.checked_at = Instant::now();
         refuse_unsafe(&findings, allow_unsafe)
     }
 
@@ -365,6 +377,7 @@ impl Connection {
         match answer {
             Ok(answer) => answer.map_err(|error| self.fold_error(&error)),
             Err(_) => {
+                self.failed.store(true, Ordering::Relaxed);
                 let place = &self.place;
                 Err(StoreError::Unavailable(format!("{place} did not answer in {CALL_MAX:?}")))
             }

@@ -1,8 +1,9 @@
 //! Connections to Redis: whether the server is safe, whose it is, and who has what was written.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use redis::aio::MultiplexedConnection;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use super::fold_error;
 use super::scripts::Scripts;
 use crate::floor::History;
-use crate::store::pool::{CALL_MAX, CONNECT_MAX, refuse_unsafe};
+use crate::store::pool::{CALL_MAX, CHECK_EVERY, CONNECT_MAX, refuse_unsafe};
 use crate::store::url::{StoreUrl, Tls};
 use crate::store::{Finding, Opening, StoreError, values};
 
@@ -33,6 +34,15 @@ pub(super) struct Server {
     /// How many replicas must confirm a change; where it is not set, one, once there was one.
     replicas: Option<u32>,
     allow_unsafe: bool,
+    met: Arc<Met>,
+}
+
+/// What all connections know of the server, as of the last time that one of them looked.
+#[derive(Debug, Default)]
+struct Met {
+    timeline: AtomicU64,
+    /// Whether it was ever seen with a replica.
+    replicated: AtomicBool,
 }
 
 /// One checked connection.
@@ -41,8 +51,9 @@ pub(super) struct Connection {
     place: String,
     store_key: String,
     witness: redis::Script,
-    replicas: u32,
-    timeline: AtomicU64,
+    replicas: Option<u32>,
+    met: Arc<Met>,
+    checked_at: Instant,
     failed: AtomicBool,
 }
 
@@ -51,8 +62,6 @@ pub(super) struct Connection {
 pub(super) struct Witness {
     pub(super) identity: String,
     timeline: u64,
-    /// Whether it was ever seen with a replica.
-    replicated: bool,
     made: bool,
 }
 
@@ -92,7 +101,7 @@ impl Server {
         let address = format!("{scheme}://{}:{}", bracketed(&host.name), host.port_or(PORT));
         let client = client(&address, settings, tls);
         let allow_unsafe = opening.allow_unsafe;
-        Ok(Server { client: client?, url, prefix, replicas, allow_unsafe })
+        Ok(Server { client: client?, url, prefix, replicas, allow_unsafe, met: Arc::default() })
     }
 
     pub(super) fn shown(&self) -> String {
@@ -128,18 +137,18 @@ impl Server {
             .set_connection_timeout(Some(CONNECT_MAX))
             .set_response_timeout(Some(CALL_MAX));
         let connection = self.client.get_multiplexed_async_connection_with_config(&limits).await;
-        let mut connection = Connection {
+        let connection = Connection {
             connection: connection.map_err(|error| fold_error(place, &error).changing_nothing())?,
             place: place.to_owned(),
             store_key: format!("{}:store", self.prefix),
             witness: Scripts::new().witness,
-            replicas: 0,
-            timeline: AtomicU64::new(0),
+            replicas: self.replicas,
+            met: self.met.clone(),
+            checked_at: Instant::now(),
             failed: AtomicBool::new(false),
         };
         refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
-        let witness = connection.witness().await?;
-        connection.replicas = self.replicas.unwrap_or(u32::from(witness.replicated));
+        connection.witness().await?;
         Ok(connection)
     }
 }
@@ -162,6 +171,10 @@ impl Manager for Server {
         }
         if metrics.last_used() > IDLE_MAX {
             connection.ask::<String>(&redis::cmd("PING")).await?;
+        }
+        if connection.checked_at.elapsed() > CHECK_EVERY {
+            refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
+            connection.checked_at = Instant::now();
         }
         Ok(())
     }
@@ -188,7 +201,7 @@ impl Witness {
 impl Connection {
     /// The course of history that the server is on.
     pub(super) fn history(&self) -> History {
-        History { server: 0, timeline: self.timeline.load(Ordering::SeqCst) }
+        History { server: 0, timeline: self.met.timeline.load(Ordering::SeqCst) }
     }
 
     /// Asks something that changes nothing.
@@ -224,8 +237,11 @@ impl Connection {
         script: &ScriptInvocation<'_>,
     ) -> Result<Vec<String>, StoreError> {
         let answer = script.invoke_async(&mut self.connection.clone()).await;
-        let answer = self.answered(answer)?;
-        self.wait_for_replicas().await?;
+        let answer: Vec<String> = self.answered(answer)?;
+        // A refusal has changed nothing that a replica would have to know.
+        if answer.first().is_some_and(|status| status == "ok" || status == "made") {
+            self.wait_for_replicas().await?;
+        }
         Ok(answer)
     }
 
@@ -298,28 +314,30 @@ impl Connection {
         let mut script = self.witness.key(&self.store_key);
         let answer: Vec<String> = self.run(script.arg(stamp)).await?;
         let [identity, timeline, replicated, made] = answer.as_slice() else {
-            self.timeline.store(0, Ordering::SeqCst);
+            self.met.timeline.store(0, Ordering::SeqCst);
             return Ok(Witness::default());
         };
         let timeline = timeline.parse().unwrap_or_default();
-        self.timeline.store(timeline, Ordering::SeqCst);
-        let (replicated, made) = (replicated == "1", made == "1");
-        Ok(Witness { identity: identity.clone(), timeline, replicated, made })
+        self.met.timeline.store(timeline, Ordering::SeqCst);
+        self.met.replicated.store(replicated == "1", Ordering::SeqCst);
+        Ok(Witness { identity: identity.clone(), timeline, made: made == "1" })
     }
 
     async fn wait_for_replicas(&self) -> Result<(), StoreError> {
-        if self.replicas == 0 {
+        let replicated = self.met.replicated.load(Ordering::SeqCst);
+        let replicas = self.replicas.unwrap_or(u32::from(replicated));
+        if replicas == 0 {
             return Ok(());
         }
         let mut wait = redis::cmd("WAIT");
-        wait.arg(self.replicas).arg(WAIT_MAX.as_millis().to_string());
+        wait.arg(replicas).arg(WAIT_MAX.as_millis().to_string());
         let doubt = |problem: String| StoreError::InDoubt(problem);
         let confirmed: u32 = self.ask(&wait).await.map_err(|error| doubt(error.to_string()))?;
-        if confirmed < self.replicas {
+        if confirmed < replicas {
             return Err(doubt(format!(
                 "{} of {} replicas of {} confirmed it; set replicas=0 in the store's URL if there \
                  shall be none",
-                confirmed, self.replicas, self.place
+                confirmed, replicas, self.place
             )));
         }
         Ok(())
@@ -327,9 +345,11 @@ impl Connection {
 
     fn answered<T>(&self, answer: Result<T, redis::RedisError>) -> Result<T, StoreError> {
         answer.map_err(|error| {
+            let follows = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
             let error = fold_error(&self.place, &error);
-            // An answer that did not come may still come, on this connection.
-            if matches!(error, StoreError::InDoubt(_)) {
+            // An answer that did not come may still come, on this connection; and one to a server
+            // that has become a replica leads nowhere.
+            if follows || matches!(error, StoreError::InDoubt(_)) {
                 self.failed.store(true, Ordering::Relaxed);
             }
             error

@@ -1,4 +1,6 @@
 -- The lease under which an ordinal was, or may have been, handed out. ARGV: the ordinal.
+--
+-- Nearly always one of the first; no request may keep the server for long.
 local ordinal = ARGV[1]
 local from, batch = 0, 64
 while true do
@@ -9,6 +11,6 @@ while true do
     local found = redis.call('HMGET', key, 'closed_at_ordinal', 'end')
     if less(ordinal, found[1] or found[2]) then return redis.call('HGETALL', key) end
   end
-  if #starts < batch then return {} end
+  if #starts < batch or from > 20000 then return {} end
   from = from + batch
 end
