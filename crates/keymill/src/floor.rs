@@ -318,6 +318,7 @@ impl LockedFile {
 }
 
 /// The mark of a space in one floor file.
+#[cfg(feature = "sqlite")]
 pub(crate) fn mark_in(path: &Path, store: &str, space: &str) -> io::Result<Mark> {
     let content = read(path)?;
     let mark = content.get(store).and_then(|spaces| spaces.get(space));

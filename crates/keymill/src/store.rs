@@ -26,6 +26,8 @@ mod error;
 mod open;
 mod ranges;
 mod record;
+// Each store uses some of it, and a build with few stores leaves the rest unused.
+#[cfg_attr(not(all(feature = "sqlite", feature = "etcd")), allow(dead_code, unused_imports))]
 mod values;
 
 #[cfg(feature = "etcd")]
@@ -40,8 +42,10 @@ pub mod redis;
 pub mod sqlite;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod pool;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, unused_imports))]
 mod schema;
 #[cfg(feature = "postgres")]
 mod tls;

@@ -26,7 +26,7 @@ use connection::Members;
 use draft::{Draft, LeaseDoc, SpaceDoc, StoreDoc};
 use keys::Keys;
 
-use super::values::{from_json, json, random_number};
+use super::values::{from_json, json, now, random_number, time};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NewSpace, Opening, Place, Pulse, Purpose, SpaceRecord, Store,
@@ -179,7 +179,7 @@ impl Store for EtcdStore {
                 mark: Mark { revision: 1, next: new.start, history: draft.history },
                 returned: Default::default(),
                 sealed: false,
-                created_at: Timestamp::now().round(jiff::Unit::Millisecond).unwrap_or_default(),
+                created_at: time(now()),
             };
             draft.move_to(&space);
             Ok(Created::Made(space))
@@ -331,7 +331,7 @@ impl Store for EtcdStore {
         let key = self.keys.instance(started, &instance.id);
         let known = self.members.read(vec![TxnOp::get(key.as_str(), None)]).await?;
         let known: Option<InstanceDoc> = known.value(0).map(from_json).transpose()?;
-        let seen_at = Timestamp::now();
+        let seen_at = time(now());
         let doc = InstanceDoc {
             instance: instance.clone(),
             address: pulse.address.clone().or(known.and_then(|known| known.address)),
@@ -380,7 +380,7 @@ impl Store for EtcdStore {
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
         if let Some(candidate) = candidate {
-            let (secret, created_at) = (candidate.to_owned(), Timestamp::now());
+            let (secret, created_at) = (candidate.to_owned(), time(now()));
             self.members.make(self.keys.secret(), json(&SecretDoc { secret, created_at })).await?;
         }
         let found = self.members.read(vec![TxnOp::get(self.keys.secret(), None)]).await?;

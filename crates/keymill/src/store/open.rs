@@ -58,6 +58,10 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// Opens the store that `url` names.
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd")),
+    allow(unused_variables, clippy::unused_async)
+)]
 pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreError> {
     check_url(url)?;
     match scheme(url) {

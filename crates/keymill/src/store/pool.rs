@@ -57,7 +57,6 @@ pub(super) async fn get<M: Manager<Error = StoreError>>(
 }
 
 /// Gives up on changing a schema when it takes too long, whatever it waits for.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) async fn within_limit<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {

@@ -314,9 +314,12 @@ fn fold_error(place: &str, error: &tokio_postgres::Error) -> StoreError {
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Broken(format!(
             "{place}: {message}; let this user do that, or run `keymill store migrate` as one who may"
         )),
-        &SqlState::INVALID_PASSWORD
-        | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
-        | &SqlState::INVALID_CATALOG_NAME => StoreError::Broken(format!("{place}: {message}")),
+        &SqlState::INVALID_CATALOG_NAME => {
+            StoreError::Broken(format!("{place}: {message}; make it with CREATE DATABASE"))
+        }
+        &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            StoreError::Broken(format!("{place}: {message}"))
+        }
         _ => StoreError::Unavailable(format!("{place}: {message}")),
     }
 }

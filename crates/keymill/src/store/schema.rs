@@ -4,7 +4,6 @@ use refinery::{Runner, Target};
 
 use super::StoreError;
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 /// The newest version that this keymill knows.
 pub(super) fn latest(runner: &Runner) -> i32 {
     runner.get_migrations().iter().map(refinery::Migration::version).max().unwrap_or_default()
@@ -21,7 +20,6 @@ pub(super) fn applied(report: &refinery::Report) -> Vec<String> {
     report.applied_migrations().iter().map(ToString::to_string).collect()
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 /// What to say when a schema cannot be brought up to date.
 pub(super) fn error(place: &str, error: &refinery::Error) -> StoreError {
     let mut text = error.to_string();

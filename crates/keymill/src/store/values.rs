@@ -9,7 +9,6 @@ pub(super) fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// Reads what [`json`] wrote; what is not that was not written by keymill.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "redis", feature = "etcd"))]
 pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text)
         .map_err(|error| StoreError::Broken(format!("the store holds {text}: {error}")))
@@ -32,12 +31,10 @@ pub(super) fn unsigned(value: i64) -> u64 {
 }
 
 /// What tells a new store from every other, where the database cannot make it up.
-#[cfg(any(feature = "redis", feature = "etcd"))]
 pub(super) fn stamp() -> String {
     format!("{:016x}", random_number())
 }
 
-#[cfg(any(feature = "redis", feature = "etcd"))]
 pub(super) fn random_number() -> u64 {
     let mut bytes = [0_u8; 8];
     getrandom::fill(&mut bytes).expect("the system has a source of randomness");

@@ -12,7 +12,7 @@ use super::keys::Keys;
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
-use crate::store::values::{from_json, json, stamp};
+use crate::store::values::{from_json, json, now, stamp, time};
 use crate::store::{
     Grant, LeaseAsk, LeaseId, LeaseRecord, Purpose, Ranges, SpaceRecord, StoreError,
 };
@@ -64,7 +64,7 @@ pub(super) struct Draft<'a> {
 
 impl StoreDoc {
     pub(super) fn new() -> StoreDoc {
-        StoreDoc { identity: stamp(), created_at: Timestamp::now() }
+        StoreDoc { identity: stamp(), created_at: time(now()) }
     }
 }
 
@@ -216,7 +216,7 @@ impl<'a> Draft<'a> {
             closed_at_ordinal: None,
             purpose: purpose.name().to_owned(),
             holder: holder.clone(),
-            granted_at: Timestamp::now(),
+            granted_at: time(now()),
             closed_at: None,
         };
         self.writes.push(TxnOp::put(self.keys.lease(name, lease), json(&doc), None));
@@ -241,7 +241,7 @@ impl<'a> Draft<'a> {
         }
         let closed = LeaseDoc {
             closed_at_ordinal: Some(rest.map_or(doc.end, |rest| rest.start)),
-            closed_at: Some(Timestamp::now()),
+            closed_at: Some(time(now())),
             ..doc.clone()
         };
         self.writes.push(TxnOp::put(self.keys.lease(self.name, lease), json(&closed), None));
