@@ -2,6 +2,7 @@
 //!
 //! Data goes to standard output, everything else to standard error.
 
+mod alias;
 mod args;
 mod config;
 mod explain;
@@ -59,6 +60,7 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Take { space, count } => take::run(config, space, count).await,
         Command::Explain { space, key, json } => explain::run(config, &space, &key, json).await,
         Command::Space(command) => space::run(config, command).await,
+        Command::Alias(command) => alias::run(config, command).await,
         Command::Store(command) => store::run(config, command).await,
         Command::Secret(command) => secret::run(config, command).await,
         Command::Config(_) | Command::Completions { .. } => unreachable!("handled above"),
@@ -73,6 +75,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("keymill: {error:#}");
     let code = match error.downcast_ref::<ServiceError>() {
         Some(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) => 4,
+        Some(ServiceError::Taken { .. }) => 6,
         Some(ServiceError::WentBack(_)) => 5,
         Some(ServiceError::StoreUnavailable(_) | ServiceError::Dry { .. }) => 3,
         _ => 1,

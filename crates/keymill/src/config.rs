@@ -21,11 +21,13 @@ pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
 use crate::secret::Master;
 use crate::server::ServerLimits;
-use crate::service::{Limits, Setup};
+use crate::service::{AliasRules, Limits, Setup};
 use crate::space::{SpaceSpec, Tuning, check_name};
 use crate::store::Store;
 
 /// One answer is made in memory before it is sent.
+/// The longest that an alias may be set to: keys of 255 bytes fit every store.
+const ALIAS_LENGTH_MAX: usize = 200;
 const COUNT_MAX: u32 = 10_000_000;
 const CONNECTIONS_MAX: u32 = 1_000_000;
 
@@ -58,6 +60,8 @@ pub struct Config {
     pub body_max: usize,
     /// Keys not to hand out.
     pub blocklist: Blocklist,
+    /// What aliases may look like.
+    pub alias_rules: AliasRules,
     /// Spaces to make at start.
     pub spaces: BTreeMap<String, SpaceSpec>,
     /// Where all this comes from, for `config show`.
@@ -150,6 +154,10 @@ impl Config {
             },
             body_max: limits.body_max_bytes,
             blocklist: blocklist(filled.blocklist.builtin, filled.blocklist.file.as_deref())?,
+            alias_rules: AliasRules {
+                length_max: filled.aliases.length_max.clamp(1, ALIAS_LENGTH_MAX),
+                reserved: filled.aliases.reserved.clone(),
+            },
             spaces,
             store,
             shown,
@@ -163,6 +171,7 @@ impl Config {
             data_dir: self.data_dir.clone(),
             secret: self.secret.clone(),
             blocklist: self.blocklist.clone(),
+            alias_rules: self.alias_rules.clone(),
             limits: self.limits,
             require_existing: self.require_existing,
             unsafe_store,

@@ -220,10 +220,13 @@ impl Floors {
 }
 
 /// The floor of a space that was never seen: nothing is known but the history that it must be on.
-/// That is the one of the latest advance, and of that the latest timeline.
-pub(crate) fn unseen<'a>(known: impl Iterator<Item = &'a Mark>) -> Mark {
-    let latest = known.max_by_key(|mark| (mark.revision / ERA, mark.history.timeline));
-    Mark { history: latest.map(|mark| mark.history).unwrap_or_default(), ..Mark::default() }
+/// That is the server of the latest advance, and the latest timeline that was met there.
+pub(crate) fn unseen<'a>(known: impl Iterator<Item = &'a Mark> + Clone) -> Mark {
+    let latest = known.clone().max_by_key(|mark| (mark.revision / ERA, mark.history.timeline));
+    let server = latest.map(|mark| mark.history.server).unwrap_or_default();
+    let there = known.map(|mark| mark.history).filter(|history| history.server == server);
+    let history = there.max_by_key(|history| history.timeline).unwrap_or_default();
+    Mark { history, ..Mark::default() }
 }
 
 /// The floor of a space, read off the runtime's threads.

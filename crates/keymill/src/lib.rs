@@ -34,6 +34,7 @@ mod lease_tests;
 pub mod mill;
 mod pace;
 pub mod refill;
+pub mod skip;
 
 pub mod floor;
 pub mod instance;

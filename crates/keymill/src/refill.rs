@@ -22,6 +22,7 @@ use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
+use crate::skip::Skips;
 use crate::space::Tuning;
 use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Store, StoreError};
 
@@ -44,6 +45,8 @@ pub struct Refill {
     pub instance: Instance,
     /// What it fills.
     pub mill: Arc<Mill>,
+    /// What is left out of it.
+    pub skips: Arc<Skips>,
     /// The space's changeable settings.
     pub tuning: watch::Receiver<Tuning>,
     /// Ticks with every heartbeat.
@@ -170,7 +173,9 @@ impl Refill {
         };
         let grant = self.store.lease(&ask).await?;
         check_grant(&grant, size);
-        settle(&*self.store, &self.floors, &ask, &grant).await?;
+        let skips = settle(&*self.store, &self.floors, &ask, &grant).await?;
+        // Before the lease is offered.
+        self.skips.add(&skips);
         self.progress.send_modify(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -276,6 +281,7 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Makes a granted lease safe to use: the floor files learn of it, and it is looked at once more.
+/// Returns the ordinals in it that names occupy; from the grant on, no name can be added there.
 ///
 /// This process may have been paused between the commit and the floor, while the store was taken
 /// back and moved on without knowing of this lease; from here on, whoever moves it on knows. A
@@ -286,13 +292,14 @@ pub(crate) async fn settle(
     floors: &Arc<Floors>,
     ask: &LeaseAsk,
     grant: &Grant,
-) -> Result<(), StoreError> {
-    let settled = match raise_to(floors, &ask.space, grant.mark).await {
-        Ok(()) => confirm(store, ask, grant).await,
-        Err(error) => Err(error),
+) -> Result<Vec<u64>, StoreError> {
+    let settle = async {
+        raise_to(floors, &ask.space, grant.mark).await?;
+        confirm(store, ask, grant).await?;
+        store.skips(&ask.space, grant.ordinals.clone()).await
     };
-    match settled {
-        Ok(()) | Err(StoreError::WentBack(_)) => settled,
+    match settle.await {
+        settled @ (Ok(_) | Err(StoreError::WentBack(_))) => settled,
         Err(error) => {
             let back = GiveBack {
                 space: ask.space.clone(),

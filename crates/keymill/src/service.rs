@@ -7,6 +7,7 @@ mod audit;
 mod explain;
 mod health;
 mod heartbeat;
+mod names;
 mod registry;
 mod spaces;
 mod take;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 
 pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
+pub use names::{AliasRules, Imported};
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
 pub use take::Taken;
@@ -45,6 +47,8 @@ pub struct Setup {
     pub secret: Option<Master>,
     /// Keys not to hand out.
     pub blocklist: Blocklist,
+    /// What aliases may look like.
+    pub alias_rules: AliasRules,
     /// How much of everything.
     pub limits: Limits,
     /// Refuse to make the store's first secret or a new space.
@@ -78,6 +82,7 @@ struct Inner {
     floors: Arc<Floors>,
     master: Master,
     blocklist: Arc<Blocklist>,
+    alias_rules: AliasRules,
     limits: Limits,
     require_existing: bool,
     unsafe_store: Option<String>,
@@ -150,6 +155,30 @@ pub enum ServiceError {
     /// The data directory belongs to another store.
     #[error(transparent)]
     OtherStore(#[from] OtherStore),
+    /// The alias is not one that can be had.
+    #[error("`{alias}` cannot be an alias: {problem}")]
+    BadAlias {
+        /// The alias.
+        alias: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The key is another's, or may have been handed out.
+    #[error("`{key}` of the keyspace `{space}` is taken")]
+    Taken {
+        /// The space.
+        space: String,
+        /// The key.
+        key: String,
+    },
+    /// There is no such alias.
+    #[error("there is no alias `{alias}` in the keyspace `{space}`")]
+    UnknownAlias {
+        /// The space.
+        space: String,
+        /// The alias.
+        alias: String,
+    },
     /// The space has no more keys.
     #[error(
         "the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by other instances"
@@ -200,6 +229,7 @@ impl Service {
             floors: Arc::new(floors),
             master,
             blocklist: Arc::new(setup.blocklist),
+            alias_rules: setup.alias_rules,
             limits: setup.limits,
             require_existing: setup.require_existing,
             unsafe_store: setup.unsafe_store,

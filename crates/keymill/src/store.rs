@@ -14,6 +14,7 @@
 //! - Names are compared as bytes.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -23,6 +24,7 @@ use crate::instance::Instance;
 use crate::space::Tuning;
 
 mod error;
+mod name;
 mod open;
 mod ranges;
 mod record;
@@ -53,6 +55,7 @@ mod tls;
 mod url;
 
 pub use error::{StoreError, WentBack};
+pub use name::{NameBatch, NamePurpose, NameRecord, Named, Naming, NewName};
 pub use open::{Opening, check_url, open};
 pub use ranges::Ranges;
 pub use record::{
@@ -112,6 +115,32 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Ends a space: nothing is granted any more. Sealing twice changes nothing.
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError>;
+
+    /// Takes keys by name, in one transaction. One whose ordinal was granted already is taken;
+    /// the ordinal of any other is never granted from then on, also when the name is removed.
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError>;
+
+    /// Removes a name, if it is the owner's, and returns it as it then is; `None` where there is
+    /// none or it was removed before.
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError>;
+
+    /// A name on record, also when it was removed.
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError>;
+
+    /// The ordinals of a range that names occupy. Of a range that is granted they do not change
+    /// any more.
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError>;
+
+    /// The most names of a batch.
+    fn names_max(&self) -> usize {
+        1_000
+    }
 
     /// The lease under which an ordinal was, or may have been, handed out.
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError>;

@@ -13,9 +13,9 @@ use super::{Backend, Certificates, Missing, Processes, await_ready, folder, free
 /// An etcd cluster.
 #[derive(Debug)]
 pub struct Etcd {
-    folder: TempDir,
     /// Its members.
     pub members: Vec<Member>,
+    folder: TempDir,
 }
 
 /// One member.

@@ -17,10 +17,11 @@ use super::{
 pub struct MariaDb {
     program: PathBuf,
     client: PathBuf,
-    folder: TempDir,
     port: u16,
     settings: Vec<String>,
+    // Ended before their folder is removed.
     processes: Processes,
+    folder: TempDir,
 }
 
 impl MariaDb {

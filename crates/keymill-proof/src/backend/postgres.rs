@@ -14,10 +14,11 @@ use super::{
 /// A PostgreSQL server with a superuser `keymill` and a database of that name.
 #[derive(Debug)]
 pub struct Postgres {
-    folder: TempDir,
     port: u16,
     settings: Vec<String>,
+    // Ended before their folder is removed.
     processes: Processes,
+    folder: TempDir,
 }
 
 impl Postgres {

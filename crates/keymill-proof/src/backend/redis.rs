@@ -14,10 +14,11 @@ use super::{Backend, Certificates, Missing, Processes, await_ready, folder, free
 #[derive(Debug)]
 pub struct Redis {
     program: PathBuf,
-    folder: TempDir,
     port: u16,
     settings: Vec<String>,
+    // Ended before their folder is removed.
     processes: Processes,
+    folder: TempDir,
 }
 
 impl Redis {

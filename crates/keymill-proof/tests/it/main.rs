@@ -6,6 +6,7 @@
 mod end;
 mod interleaved;
 mod locked;
+mod names;
 mod stops;
 mod stores;
 mod syncs;

@@ -17,7 +17,8 @@ Examples:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 no store or no keys right now, try again later
-  4 the keyspace is used up or sealed   5 the store went back in time, see `space advance`";
+  4 the keyspace is used up or sealed   5 the store went back in time, see `space advance`
+  6 the key is taken";
 
 /// Short keys that cannot repeat and cannot be guessed, with nothing stored until used.
 #[derive(Debug, Parser)]
@@ -83,6 +84,9 @@ pub(super) enum Command {
     /// Make, show, advance and end keyspaces
     #[command(subcommand)]
     Space(SpaceCommand),
+    /// Keys that somebody chose
+    #[command(subcommand)]
+    Alias(AliasCommand),
     /// Look at the store, and update its schema
     #[command(subcommand)]
     Store(StoreCommand),
@@ -140,6 +144,16 @@ pub(super) enum SpaceCommand {
         #[arg(long, value_name = "ORDINAL")]
         to: Option<u64>,
     },
+    /// Import keys that are in use already, so that they are never handed out
+    #[command(
+        after_help = "One key a line. Lines that cannot be imported are told by number, and the rest is imported.\n\nExample:\n  psql -Atc 'SELECT key FROM links' | keymill space import-used links -"
+    )]
+    ImportUsed {
+        /// The keyspace
+        name: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
     /// End a keyspace: it hands out no more keys, for good
     Seal {
         /// Its name
@@ -147,6 +161,32 @@ pub(super) enum SpaceCommand {
         /// Do not ask
         #[arg(long)]
         yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AliasCommand {
+    /// Take a key by name; it is never handed out to anybody else
+    #[command(after_help = "Example:\n  keymill alias add links summer-sale --owner marketing")]
+    Add {
+        /// The keyspace
+        space: String,
+        /// 1 to 16 letters, digits, `-`, `_`, `.`, `~`
+        alias: String,
+        /// Whose it is; the same owner may ask again
+        #[arg(long, default_value = "")]
+        owner: String,
+    },
+    /// Remove an alias; its key is not handed out all the same
+    #[command(after_help = "Example:\n  keymill alias remove links summer-sale --owner marketing")]
+    Remove {
+        /// The keyspace
+        space: String,
+        /// The alias
+        alias: String,
+        /// Whose it is
+        #[arg(long, default_value = "")]
+        owner: String,
     },
 }
 

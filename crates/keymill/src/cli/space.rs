@@ -33,6 +33,9 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
                 after - before
             );
         }
+        SpaceCommand::ImportUsed { name, file } => {
+            return super::alias::import_used(&service, &name, &file).await;
+        }
         SpaceCommand::Seal { name, yes } => {
             service.report(&name).await?;
             if !yes && !confirmed(&name)? {

@@ -30,6 +30,7 @@ pub struct Settings {
     pub log: LogSettings,
     pub limits: LimitSettings,
     pub blocklist: BlocklistSettings,
+    pub aliases: AliasSettings,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub spaces: BTreeMap<String, SpaceSpec>,
 }
@@ -72,6 +73,13 @@ pub struct BlocklistSettings {
     pub builtin: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AliasSettings {
+    pub length_max: usize,
+    pub reserved: Vec<String>,
 }
 
 impl Settings {
@@ -154,6 +162,7 @@ const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("limits", "threads", Number),
     ("blocklist", "builtin", Switch),
     ("blocklist", "file", Text),
+    ("aliases", "length_max", Number),
 ];
 
 impl VariableKind {
@@ -196,6 +205,7 @@ impl Default for Settings {
             log: LogSettings::default(),
             limits: LimitSettings::default(),
             blocklist: BlocklistSettings::default(),
+            aliases: AliasSettings::default(),
             spaces: BTreeMap::new(),
         }
     }
@@ -227,6 +237,12 @@ impl Default for LimitSettings {
 impl Default for BlocklistSettings {
     fn default() -> BlocklistSettings {
         BlocklistSettings { builtin: true, file: None }
+    }
+}
+
+impl Default for AliasSettings {
+    fn default() -> AliasSettings {
+        AliasSettings { length_max: 16, reserved: Vec::new() }
     }
 }
 

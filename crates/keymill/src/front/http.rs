@@ -3,6 +3,7 @@
 //! `server` hands every request to [`Http::answer`]. Takes are matched by hand and answered
 //! without a router, because they are nearly all of the traffic; the rest is axum's.
 
+mod aliases;
 mod audit;
 mod docs;
 mod explain;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body as AxumBody;
-use axum::routing::{MethodFilter, any, get, on, post};
+use axum::routing::{MethodFilter, any, get, on, post, put};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -63,6 +64,7 @@ impl Http {
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
             .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
             .route("/v1/spaces/{space}/keys/{key}", get(explain::explain))
+            .route("/v1/spaces/{space}/aliases/{alias}", put(aliases::put).delete(aliases::delete))
             .route("/v1/leases", get(audit::leases))
             .route("/v1/instances", get(audit::instances))
             // Answered above; here only so that a wrong method is told from a wrong path.

@@ -3,8 +3,8 @@
 use keymill_core::Located;
 use serde::Serialize;
 
-use super::{Service, ServiceError};
-use crate::store::{LeaseRecord, Purpose};
+use super::{Service, ServiceError, Space};
+use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose};
 
 /// What is known of a key.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,14 +36,21 @@ pub enum State {
     Leased,
     /// It was handed out.
     Issued,
-    /// It is passed over: the blocklist matches it.
+    /// It is passed over: the blocklist matches it, or a name had it.
     Skipped,
+    /// Somebody chose it.
+    Alias,
+    /// It was in use before this space was.
+    Imported,
 }
 
 impl Service {
     /// What is known of a key.
     pub async fn explain(&self, name: &str, key: &str) -> Result<Explanation, ServiceError> {
         let space = self.space(name).await?;
+        if let Some(known) = self.name_of(&space, key).await? {
+            return Ok(of_name(&space, known));
+        }
         let ordinal = match space.codec.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => ordinal,
             Ok(Located::Elsewhere { number }) => {
@@ -100,6 +107,28 @@ fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
         (Purpose::Lease, None) => {
             (State::Leased, format!("it is in a lease of {holder}, which may have handed it out"))
         }
+    }
+}
+
+fn of_name(space: &Space, known: NameRecord) -> Explanation {
+    let since = known.created_at;
+    let owner = if known.owner.is_empty() { String::new() } else { format!(" of {}", known.owner) };
+    let (state, reason) = match (known.removed_at, known.purpose) {
+        (Some(at), _) => (State::Skipped, format!("it was an alias{owner} until {at}")),
+        (None, NamePurpose::Alias) => {
+            (State::Alias, format!("it is an alias{owner} since {since}"))
+        }
+        (None, NamePurpose::Used) => {
+            (State::Imported, format!("it was imported at {since} as in use already"))
+        }
+    };
+    Explanation {
+        key: Some(known.key),
+        state,
+        reason,
+        ordinal: known.ordinal,
+        number: known.ordinal.map(|ordinal| space.codec.number(ordinal)),
+        lease: None,
     }
 }
 

@@ -63,12 +63,16 @@ impl Service {
     /// Compares what the store says with what was seen of it.
     async fn compare(&self, beat: Beat, mut floors: BTreeMap<String, Mark>) {
         let Beat { store, spaces, lost } = beat;
-        let never_seen = unseen(floors.values());
-        for record in spaces {
-            let mark = floors.remove(&record.name).unwrap_or(never_seen);
+        // Those that were seen first: they tell which history the others must be on.
+        let (seen, others): (Vec<_>, Vec<_>) =
+            spaces.into_iter().partition(|record| floors.contains_key(&record.name));
+        let mut known: Vec<Mark> = floors.values().copied().collect();
+        for record in seen.into_iter().chain(others) {
+            let mark = floors.remove(&record.name).unwrap_or_else(|| unseen(known.iter()));
             let floor = Floor { store: self.inner.floors.store().to_owned(), mark };
             match self.compare_space(&store, &record, &floor, &lost).await {
                 Ok(()) => {
+                    known.push(mark.max(record.mark));
                     self.inner.health.space_recovered(&record.name);
                     if let Some(space) = self.known_space(&record.name) {
                         space.mill.recovered();

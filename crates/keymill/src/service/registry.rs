@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::{Service, ServiceError};
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill};
+use crate::skip::Skips;
 use crate::space::Tuning;
 use crate::store::SpaceRecord;
 
@@ -22,6 +23,8 @@ pub struct Space {
     pub codec: Codec,
     /// Where its ordinals come from.
     pub mill: Arc<Mill>,
+    /// Ordinals not to hand out, because names occupy them.
+    pub(super) skips: Arc<Skips>,
     /// Keys not to hand out; empty where the space has that switched off.
     pub(super) blocklist: ArcSwap<Blocklist>,
     pub(super) record: ArcSwap<SpaceRecord>,
@@ -117,6 +120,7 @@ impl Service {
             name: record.name.clone(),
             codec,
             mill: mill.clone(),
+            skips: Arc::default(),
             blocklist: ArcSwap::new(self.blocklist_of(&record.tuning)),
             tuning,
             progress: progress.subscribe(),
@@ -128,6 +132,7 @@ impl Service {
             floors: inner.floors.clone(),
             instance: inner.instance.clone(),
             mill: mill.clone(),
+            skips: space.skips.clone(),
             tuning: space.tuning.subscribe(),
             heartbeat: inner.heartbeat.subscribe(),
             stop: inner.stop.subscribe(),

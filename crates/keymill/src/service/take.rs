@@ -52,7 +52,7 @@ impl Service {
         let space = spaces.get(space)?;
         let ordinals = space.mill.try_draw(1).ok()??;
         let key = space.codec.key(ordinals.start);
-        (!space.blocks(&key)).then_some(key)
+        (!space.skips.contains(ordinals.start) && !space.blocks(&key)).then_some(key)
     }
 
     /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
@@ -81,7 +81,8 @@ impl Service {
                 grant => grant?,
             };
             check_grant(&grant, ask.size);
-            settle(&*inner.store, &inner.floors, &ask, &grant).await?;
+            let skips = settle(&*inner.store, &inner.floors, &ask, &grant).await?;
+            space.skips.add(&skips);
             last_lease = Some(grant.lease);
             let end = grant.ordinals.end;
             taken += u64::from(space.write_keys(grant.ordinals, |key| read = read && each(key)));
@@ -108,16 +109,18 @@ impl Service {
 }
 
 impl Space {
-    /// Writes the keys of a run of ordinals, but for the blocked ones, and counts them.
+    /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them.
     fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
         let blocklist = self.blocklist.load();
         let shape = self.codec.shape();
         let mut count = 0;
-        self.codec.keys(ordinals, |_, key| {
-            if !blocklist.blocks(shape.after_prefix(key)) {
-                each(key);
-                count += 1;
-            }
+        self.skips.leave_out(ordinals, |run| {
+            self.codec.keys(run, |_, key| {
+                if !blocklist.blocks(shape.after_prefix(key)) {
+                    each(key);
+                    count += 1;
+                }
+            });
         });
         count
     }

@@ -14,6 +14,7 @@ mod connection;
 mod draft;
 mod keys;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,14 +24,14 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use connection::Members;
-use draft::{Draft, LeaseDoc, SpaceDoc, StoreDoc};
+use draft::{Draft, LeaseDoc, NameDoc, SpaceDoc, StoreDoc};
 use keys::Keys;
 
 use super::values::{from_json, json, now, random_number, time};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
-    LeasePage, LeaseRecord, NewSpace, Opening, Place, Pulse, Purpose, SpaceRecord, Store,
-    StoreError, must_be_on_record,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
+    SpaceRecord, Store, StoreError,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
@@ -40,6 +41,8 @@ use crate::space::Tuning;
 const CHANGE_MAX: Duration = Duration::from_secs(5);
 /// How many keys one request asks for.
 const BATCH: usize = 64;
+/// How many skips one request asks for.
+const SKIPS_MAX: i64 = 10_000;
 
 /// An etcd cluster as a store.
 #[derive(Debug)]
@@ -94,11 +97,12 @@ impl EtcdStore {
         &self,
         space: &str,
         leases: &[LeaseId],
+        names: &[&str],
         mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + CHANGE_MAX;
         for turn in 0_u32.. {
-            let mut draft = Draft::read(&self.members, &self.keys, space, leases).await?;
+            let mut draft = Draft::read(&self.members, &self.keys, space, leases, names).await?;
             let answer = decide(&mut draft)?;
             if draft.commit(&self.members).await? {
                 return Ok(answer);
@@ -163,7 +167,7 @@ impl Store for EtcdStore {
     }
 
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
-        self.change(&new.name, &[], |draft| {
+        self.change(&new.name, &[], &[], |draft| {
             match draft.space_above(floor) {
                 Err(StoreError::UnknownSpace(_)) => {
                     floor.check_new(&new.name, &draft.identity, draft.history)?;
@@ -193,7 +197,7 @@ impl Store for EtcdStore {
         tuning: &Tuning,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        self.change(space, &[], |draft| {
+        self.change(space, &[], &[], |draft| {
             let mut space = draft.space_above(floor)?;
             space.tuning = tuning.clone();
             space.mark.revision += 1;
@@ -217,7 +221,7 @@ impl Store for EtcdStore {
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
         let mut leases = ask.spent.clone();
         leases.extend(ask.last_lease);
-        let answer = self.change(&ask.space, &leases, |draft| match draft.lease(ask) {
+        let answer = self.change(&ask.space, &leases, &[], |draft| match draft.lease(ask) {
             // These answers commit too: they may have closed the leases that were spent.
             Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
             answer => answer.map(Ok),
@@ -232,7 +236,7 @@ impl Store for EtcdStore {
     }
 
     async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        self.change(&back.space, &[back.lease], |draft| {
+        self.change(&back.space, &[back.lease], &[], |draft| {
             let mut space = draft.space_above(&back.floor)?;
             if draft.close(back.lease, &back.instance, Some(&back.rest)) {
                 space.take_back(back.rest.clone());
@@ -249,7 +253,7 @@ impl Store for EtcdStore {
         to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
-        self.change(space, &[], |draft| {
+        self.change(space, &[], &[], |draft| {
             let mut space = draft.space()?;
             let passed = space.advance(to);
             if !passed.is_empty() {
@@ -262,7 +266,7 @@ impl Store for EtcdStore {
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        self.change(space, &[], |draft| {
+        self.change(space, &[], &[], |draft| {
             let mut space = draft.space_above(floor)?;
             if !space.sealed {
                 space.sealed = true;
@@ -272,6 +276,53 @@ impl Store for EtcdStore {
             Ok(space)
         })
         .await
+    }
+
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let keys: Vec<&str> = batch.names.iter().map(|new| new.key.as_str()).collect();
+        self.change(&batch.space, &[], &keys, |draft| draft.add_names(batch)).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        self.change(space, &[], &[key], |draft| draft.remove_name(key, owner, floor)).await
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        let found = self.members.read(vec![TxnOp::get(self.keys.name(space, key), None)]).await?;
+        let doc = found.value(0).map(from_json::<NameDoc>).transpose()?;
+        Ok(doc.map(|doc| doc.record(space, key)))
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        let mut from = ordinals.start;
+        let mut skips = Vec::new();
+        loop {
+            let options = GetOptions::new()
+                .with_range(self.keys.skip(space, ordinals.end))
+                .with_sort(SortTarget::Key, SortOrder::Ascend)
+                .with_limit(SKIPS_MAX);
+            let get = TxnOp::get(self.keys.skip(space, from), Some(options));
+            let found = self.members.read(vec![get]).await?;
+            let before = skips.len();
+            let numbers =
+                found.pairs(0).filter_map(|(key, _)| key.rsplit('/').next()?.parse::<u64>().ok());
+            skips.extend(numbers);
+            match skips.last() {
+                Some(last) if skips.len() > before => from = last + 1,
+                _ => return Ok(skips),
+            }
+        }
+    }
+
+    // A transaction of etcd has at most 128 operations.
+    fn names_max(&self) -> usize {
+        50
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -343,13 +394,10 @@ impl Store for EtcdStore {
         let store = self.identity().await?;
         let (_, spaces) = self.spaces_now().await?;
         let mut lost = Vec::new();
-        for (space, lease) in &pulse.last_leases {
-            let revision = spaces.iter().find(|found| found.name == *space);
-            let revision = revision.map_or(0, |found| found.mark.revision);
-            let held = self.lease_docs(space, &[*lease]).await?;
-            let is_held = held.first().is_some_and(|held| held.holder.id == instance.id);
-            if must_be_on_record(*lease, revision) && !is_held {
-                lost.push(space.clone());
+        for (space, lease) in pulse.expected(&spaces) {
+            let held = self.lease_docs(space, &[lease]).await?;
+            if held.first().is_none_or(|held| held.holder.id != instance.id) {
+                lost.push(space.to_owned());
             }
         }
         Ok(Beat { store, spaces, lost })
@@ -403,11 +451,24 @@ impl Store for EtcdStore {
 /// The one place where etcd's errors become the store's. Whether a change was made is in doubt
 /// whenever its answer is missing, because a member may pass it on before it fails.
 fn fold_error(place: &str, error: &etcd_client::Error) -> StoreError {
+    use std::error::Error as _;
+
     use etcd_client::Error;
-    let shown = match error {
+    let mut shown = match error {
         Error::GRpcStatus(status) => status.message().to_owned(),
         error => error.to_string(),
     };
+    let mut cause = match error {
+        Error::GRpcStatus(status) => status.source(),
+        error => error.source(),
+    };
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !shown.contains(&text) {
+            shown = format!("{shown}: {text}");
+        }
+        cause = error.source();
+    }
     let denied = ["authentication failed", "permission denied", "user name is empty"];
     if denied.iter().any(|reason| shown.contains(reason)) {
         return StoreError::Broken(format!("{place}: {shown}"));

@@ -13,19 +13,21 @@ mod connection;
 mod rows;
 mod tx;
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use deadpool::managed::{Object, Pool};
 use mysql_async::params;
 
 use connection::Hosts;
-use rows::{column, instance_from, lease_from, space_from};
+use rows::{column, instance_from, lease_from, name_from, space_from};
 use tx::Tx;
 
-use super::values::{json, signed, time};
+use super::values::{json, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Opening, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
-    must_be_on_record, pool,
+    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
+    SpaceRecord, Store, StoreError, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -39,7 +41,7 @@ macro_rules! now {
 }
 
 /// With whether the server takes writes of everyone: a user may be exempt from that.
-const STORE: &str = "SELECT identity, @@GLOBAL.read_only = 0 FROM store";
+const STORE: &str = "SELECT identity, CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF') FROM store";
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
     returned FROM spaces WHERE name = :space";
@@ -90,6 +92,19 @@ const LEASE_PAGE: &str = "SELECT space, lease, start_ordinal, end_ordinal, close
     ORDER BY space, lease LIMIT :limit";
 const HELD_ELSEWHERE: &str = "SELECT CAST(COALESCE(SUM(end_ordinal - start_ordinal), 0) AS SIGNED)
     FROM leases WHERE space = :space AND open_for <> :instance AND purpose = 'lease'";
+const NAME: &str = "SELECT space, `key`, ordinal, purpose, owner, created_at, removed_at
+    FROM names WHERE space = :space AND `key` = :key";
+const NAME_PUT: &str = concat!(
+    "INSERT INTO names (space, `key`, ordinal, purpose, owner, created_at)
+    VALUES (:space, :key, :ordinal, :purpose, :owner, ",
+    now!(),
+    ") ON DUPLICATE KEY UPDATE purpose = VALUES(purpose), owner = VALUES(owner),
+    created_at = VALUES(created_at), removed_at = NULL"
+);
+const NAME_REMOVE: &str =
+    concat!("UPDATE names SET removed_at = ", now!(), " WHERE space = :space AND `key` = :key");
+const SKIPS: &str = "SELECT ordinal FROM names
+    WHERE space = :space AND ordinal >= :start AND ordinal < :end ORDER BY ordinal";
 const INSTANCE_KNOW: &str = concat!(
     "INSERT INTO instances (id, host, pid, version, started_at, seen_at)
     VALUES (:id, :host, :pid, :version, :started_at, ",
@@ -211,6 +226,7 @@ impl Store for MysqlStore {
     ) -> Result<SpaceRecord, StoreError> {
         let mut tx = self.begin().await?;
         let answer = async {
+            tx.identity().await?;
             let mut space = tx.space(space).await?;
             let passed = space.advance(to);
             tx.know(by).await?;
@@ -233,6 +249,40 @@ impl Store for MysqlStore {
         };
         let answer = answer.await;
         tx.finish(answer).await
+    }
+
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.add_names(batch).await;
+        tx.finish(answer).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.remove_name(space, key, owner, floor).await;
+        tx.finish(answer).await
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        let rows = self.connection().await?.query(NAME, params! { space, key }).await?;
+        Ok(rows.first().map(name_from))
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
+        let rows = self.connection().await?.query(SKIPS, params! { space, start, end }).await?;
+        Ok(rows.iter().map(|row| unsigned(column(row, 0))).collect())
+    }
+
+    // Each is a round trip under the lock of the space.
+    fn names_max(&self) -> usize {
+        100
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -259,11 +309,9 @@ impl Store for MysqlStore {
             tx.execute(INSTANCE_SEEN, params! { id, address, stopping }).await?;
             let spaces = tx.spaces().await?;
             let mut lost = Vec::new();
-            for (space, lease) in &pulse.last_leases {
-                let revision = spaces.iter().find(|found| found.name == *space);
-                let revision = revision.map_or(0, |found| found.mark.revision);
-                if must_be_on_record(*lease, revision) && !tx.has_lease(space, *lease, id).await? {
-                    lost.push(space.clone());
+            for (space, lease) in pulse.expected(&spaces) {
+                if !tx.has_lease(space, lease, id).await? {
+                    lost.push(space.to_owned());
                 }
             }
             Ok(Beat { store: tx.identity().await?, spaces, lost })
@@ -288,6 +336,7 @@ impl Store for MysqlStore {
         let mut tx = self.begin().await?;
         let answer = async {
             if let Some(secret) = candidate {
+                tx.identity().await?;
                 tx.execute(SECRET_MAKE, params! { secret }).await?;
             }
             let rows = tx.query(SECRET, ()).await?;
@@ -299,7 +348,11 @@ impl Store for MysqlStore {
 
     async fn forget_secret(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.execute(SECRET_FORGET, ()).await.map(drop);
+        let answer = async {
+            tx.identity().await?;
+            tx.execute(SECRET_FORGET, ()).await.map(drop)
+        };
+        let answer = answer.await;
         tx.finish(answer).await
     }
 

@@ -25,7 +25,7 @@ pub(super) const MIGRATE_MAX: Duration = Duration::from_secs(30);
 /// and a primary becomes a standby.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// How long to wait for a connection in all.
-const GET_MAX: Duration = Duration::from_secs(8);
+const GET_MAX: Duration = Duration::from_secs(15);
 
 const CONNECTIONS_MAX: usize = 8;
 
@@ -54,6 +54,17 @@ pub(super) async fn get<M: Manager<Error = StoreError>>(
         }
         error => StoreError::Unavailable(error.to_string()),
     })
+}
+
+/// What to say when none of several hosts can be used.
+pub(super) fn none_of_them(mut problems: Vec<StoreError>) -> StoreError {
+    if problems.len() == 1 {
+        return problems.remove(0);
+    }
+    let waiting_helps = problems.iter().all(|it| matches!(it, StoreError::Unavailable(_)));
+    let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let all = all.join("; ");
+    if waiting_helps { StoreError::Unavailable(all) } else { StoreError::Broken(all) }
 }
 
 /// Gives up on changing a schema when it takes too long, whatever it waits for.

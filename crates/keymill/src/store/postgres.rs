@@ -15,19 +15,21 @@ mod connection;
 mod rows;
 mod tx;
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use deadpool::managed::{Object, Pool};
 use tokio_postgres::error::SqlState;
 
 use connection::Hosts;
-use rows::{instance_from, lease_from, space_from};
+use rows::{instance_from, lease_from, name_from, space_from};
 use tx::Tx;
 
-use super::values::{json, signed, time};
+use super::values::{json, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Opening, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
-    must_be_on_record, pool,
+    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
+    SpaceRecord, Store, StoreError, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -74,6 +76,18 @@ const LEASE_PAGE: &str = "SELECT space, lease, start_ordinal, end_ordinal, close
     ORDER BY space, lease LIMIT $4";
 const HELD_ELSEWHERE: &str = "SELECT coalesce(sum(end_ordinal - start_ordinal), 0)::bigint
     FROM leases WHERE space = $1 AND instance <> $2 AND closed_at IS NULL AND purpose = 'lease'";
+const NAMES: &str = "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
+    FROM names WHERE space = $1 AND key = ANY($2)";
+const NAMES_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
+    SELECT $1, key, ordinal, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    FROM unnest($2::text[], $3::bigint[]) AS new (key, ordinal)
+    ON CONFLICT (space, key) DO UPDATE SET purpose = excluded.purpose, owner = excluded.owner,
+    created_at = excluded.created_at, removed_at = NULL";
+const NAME_REMOVE: &str = "UPDATE names
+    SET removed_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    WHERE space = $1 AND key = $2";
+const SKIPS: &str = "SELECT ordinal FROM names
+    WHERE space = $1 AND ordinal >= $2 AND ordinal < $3 ORDER BY ordinal";
 const INSTANCE_KNOW: &str = "INSERT INTO instances
     (id, host, pid, version, started_at, seen_at)
     VALUES ($1, $2, $3, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
@@ -218,6 +232,35 @@ impl Store for PostgresStore {
         tx.finish(answer).await
     }
 
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.add_names(batch).await;
+        tx.finish(answer).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.remove_name(space, key, owner, floor).await;
+        tx.finish(answer).await
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        let rows = self.connection().await?.query(NAMES, &[&space, &vec![key]]).await?;
+        Ok(rows.first().map(name_from))
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
+        let rows = self.connection().await?.query(SKIPS, &[&space, &start, &end]).await?;
+        Ok(rows.iter().map(|row| unsigned(row.get(0))).collect())
+    }
+
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
         let rows = self.connection().await?.query(LEASE_OF, &[&space, &signed(ordinal)]).await?;
         Ok(rows.first().map(lease_from))
@@ -240,11 +283,9 @@ impl Store for PostgresStore {
             tx.execute(INSTANCE_SEEN, &[id, &pulse.address, &pulse.stopping]).await?;
             let spaces = tx.spaces().await?;
             let mut lost = Vec::new();
-            for (space, lease) in &pulse.last_leases {
-                let revision = spaces.iter().find(|found| found.name == *space);
-                let revision = revision.map_or(0, |found| found.mark.revision);
-                if must_be_on_record(*lease, revision) && !tx.has_lease(space, *lease, id).await? {
-                    lost.push(space.clone());
+            for (space, lease) in pulse.expected(&spaces) {
+                if !tx.has_lease(space, lease, id).await? {
+                    lost.push(space.to_owned());
                 }
             }
             Ok(Beat { store: tx.identity().to_owned(), spaces, lost })

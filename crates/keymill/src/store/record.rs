@@ -239,6 +239,18 @@ pub struct Place {
     pub created: bool,
 }
 
+impl Pulse {
+    /// The last leases that have to be on record in these spaces.
+    pub fn expected<'a>(&'a self, spaces: &'a [SpaceRecord]) -> Vec<(&'a str, LeaseId)> {
+        let expected = |(space, lease): &&(String, LeaseId)| {
+            let found = spaces.iter().find(|found| found.name == *space);
+            must_be_on_record(*lease, found.map_or(0, |found| found.mark.revision))
+        };
+        let expected = self.last_leases.iter().filter(expected);
+        expected.map(|(space, lease)| (space.as_str(), *lease)).collect()
+    }
+}
+
 impl Finding {
     /// A setting that is safe, or makes the store unsafe.
     pub fn new(setting: &str, found: &str, wanted: &str, safe: bool) -> Finding {

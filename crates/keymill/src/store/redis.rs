@@ -14,19 +14,21 @@ mod connection;
 mod rows;
 mod scripts;
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use deadpool::managed::{Object, Pool};
 use redis::ScriptInvocation;
 
 use connection::Server;
-use rows::{Fields, instance_from, lease_from, reply, space_from};
+use rows::{Fields, instance_from, lease_from, name_from, reply, space_from};
 use scripts::Scripts;
 
 use super::values::json;
 use super::{
     Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk,
-    LeasePage, LeaseRecord, NewSpace, Opening, Place, Pulse, SpaceRecord, Store, StoreError,
-    must_be_on_record, next_era, pool,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, Naming, NewSpace, Opening, Place, Pulse,
+    SpaceRecord, Store, StoreError, next_era, pool,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
@@ -104,6 +106,13 @@ impl RedisStore {
             "unknown" if floor.mark.is_seen() => Err(StoreError::gone(space, floor.mark)),
             "unknown" => Err(StoreError::UnknownSpace(space.to_owned())),
             "below" => {
+                // The server may have begun a new history on this connection.
+                let before = connection.history();
+                if connection.witness().await?.history() != before {
+                    return Err(StoreError::Unavailable(
+                        "the server's replication ID has changed".to_owned(),
+                    ));
+                }
                 let record = self.record_from(connection, space, &answer)?;
                 let store = rows::field(&rows::fields(&answer), "store")?;
                 record.check_floor(&store, floor)?;
@@ -252,6 +261,63 @@ impl Store for RedisStore {
         self.set(space, floor, "sealed", "1", true).await
     }
 
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let connection = self.connection().await?;
+        let history = connection.history();
+        let mut script = self.scripts.names.key(self.keys.space(&batch.space));
+        guard(&mut script, &batch.floor, history);
+        script.arg(batch.purpose.name()).arg(&batch.owner);
+        for new in &batch.names {
+            script.arg(&new.key).arg(new.ordinal.map_or(String::new(), |it| it.to_string()));
+        }
+        let answer = self.change(&connection, &batch.space, &batch.floor, &script).await?;
+        let (status, answer) = answer;
+        if status == "sealed" {
+            return Err(StoreError::Sealed(batch.space.clone()));
+        }
+        let number = |index: usize| rows::number(answer.get(index));
+        let outcome = |word: &String| match word.as_str() {
+            "made" => Naming::Made,
+            "mine" => Naming::Mine,
+            _ => Naming::Taken,
+        };
+        Ok(Named {
+            mark: Mark { revision: number(0)?, next: number(1)?, history },
+            outcomes: answer.iter().skip(2).map(outcome).collect(),
+        })
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let mut script = self.scripts.remove_name.key(self.keys.space(space));
+        guard(&mut script, floor, connection.history());
+        script.arg(key).arg(owner);
+        let (_, answer) = self.change(&connection, space, floor, &script).await?;
+        answer.first().map(|text| name_from(space, key, text)).transpose()
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let mut get = redis::cmd("HGET");
+        get.arg(self.keys.of_space(space, "names")).arg(key);
+        let text: Option<String> = connection.ask(&get).await?;
+        text.map(|text| name_from(space, key, &text)).transpose()
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        let mut list = redis::cmd("ZRANGEBYLEX");
+        list.arg(self.keys.of_space(space, "skips"));
+        list.arg(format!("[{:020}", ordinals.start)).arg(format!("({:020}", ordinals.end));
+        let found: Vec<String> = self.connection().await?.ask(&list).await?;
+        found.iter().map(|ordinal| rows::number(Some(ordinal))).collect()
+    }
+
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
         let connection = self.connection().await?;
         let mut script = self.scripts.lease_of.key(self.keys.space(space));
@@ -306,14 +372,12 @@ impl Store for RedisStore {
         let _: String = connection.run(&script).await?;
         let spaces = self.all_spaces(&connection).await?;
         let mut lost = Vec::new();
-        for (space, lease) in &pulse.last_leases {
-            let revision = spaces.iter().find(|found| found.name == *space);
-            let revision = revision.map_or(0, |found| found.mark.revision);
+        for (space, lease) in pulse.expected(&spaces) {
             let mut holder = redis::cmd("HGET");
             holder.arg(self.keys.of_space(space, &format!("lease:{lease}"))).arg("instance");
             let holder: Option<String> = connection.ask(&holder).await?;
-            if must_be_on_record(*lease, revision) && holder.as_ref() != Some(id) {
-                lost.push(space.clone());
+            if holder.as_ref() != Some(id) {
+                lost.push(space.to_owned());
             }
         }
         Ok(Beat { store: here.identity, spaces, lost })

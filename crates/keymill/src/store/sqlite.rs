@@ -16,6 +16,7 @@ mod tx;
 
 use std::fs::OpenOptions;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,14 +25,14 @@ use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use db::{Db, Worker};
-use rows::{all_spaces, identity, instance_from, lease_from, space_named};
+use rows::{all_spaces, identity, instance_from, lease_from, name_of, space_named};
 use tx::Tx;
 
-use super::values::{json, now, signed, time};
+use super::values::{json, now, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
-    must_be_on_record,
+    LeaseRecord, NameBatch, NameRecord, Named, Naming, NewSpace, Place, Pulse, Purpose,
+    SpaceRecord, Store, StoreError,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
@@ -66,6 +67,15 @@ const LEASE_PAGE: &str = "WHERE (?1 IS NULL OR space = ?1) AND (space, lease) > 
     ORDER BY space, lease LIMIT ?4";
 const HELD_ELSEWHERE: &str = "SELECT coalesce(sum(end_ordinal - start_ordinal), 0) FROM leases
     WHERE space = ?1 AND instance <> ?2 AND closed_at IS NULL AND purpose = 'lease'";
+const NAME: &str = "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
+    FROM names WHERE space = ?1 AND key = ?2";
+const NAME_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (space, key) DO UPDATE SET
+    purpose = excluded.purpose, owner = excluded.owner, created_at = excluded.created_at,
+    removed_at = NULL";
+const NAME_REMOVE: &str = "UPDATE names SET removed_at = ?3 WHERE space = ?1 AND key = ?2";
+const SKIPS: &str = "SELECT ordinal FROM names
+    WHERE space = ?1 AND ordinal >= ?2 AND ordinal < ?3 ORDER BY ordinal";
 const INSTANCE_KNOW: &str = "INSERT INTO instances
     (id, host, pid, version, started_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT DO NOTHING";
@@ -256,6 +266,79 @@ impl Store for SqliteStore {
         .await
     }
 
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let batch = batch.clone();
+        self.change(move |tx| {
+            let mut space = tx.space_above(&batch.space, &batch.floor)?;
+            if space.sealed {
+                return Err(StoreError::Sealed(batch.space.clone()));
+            }
+            let mut outcomes = Vec::with_capacity(batch.names.len());
+            for new in &batch.names {
+                let known = tx.query(|connection| name_of(connection, &batch.space, &new.key))?;
+                let outcome = batch.judge(&space, new, known.as_ref());
+                if outcome == Naming::Made {
+                    let (ordinal, purpose) = (new.ordinal.map(signed), batch.purpose.name());
+                    tx.execute(
+                        NAME_PUT,
+                        params![batch.space, new.key, ordinal, purpose, batch.owner, now()],
+                    )?;
+                }
+                outcomes.push(outcome);
+            }
+            if outcomes.contains(&Naming::Made) {
+                space.mark.revision += 1;
+                tx.move_to(&space)?;
+            }
+            Ok(Named { mark: space.mark, outcomes })
+        })
+        .await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let (name, key) = (space.to_owned(), key.to_owned());
+        let (owner, floor) = (owner.to_owned(), floor.clone());
+        self.change(move |tx| {
+            let mut space = tx.space_above(&name, &floor)?;
+            let known = tx.query(|connection| name_of(connection, &name, &key))?;
+            let Some(known) = known.filter(|known| known.removed_at.is_none()) else {
+                return Ok(None);
+            };
+            if known.owner != owner {
+                return Ok(Some(known));
+            }
+            tx.execute(NAME_REMOVE, params![name, key, now()])?;
+            space.mark.revision += 1;
+            tx.move_to(&space)?;
+            tx.query(|connection| name_of(connection, &name, &key))
+        })
+        .await
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        let (space, key) = (space.to_owned(), key.to_owned());
+        self.read(move |connection| name_of(connection, &space, &key)).await
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        let space = space.to_owned();
+        self.read(move |connection| {
+            connection
+                .prepare_cached(SKIPS)?
+                .query_map(params![space, signed(ordinals.start), signed(ordinals.end)], |row| {
+                    row.get(0).map(unsigned)
+                })?
+                .collect()
+        })
+        .await
+    }
+
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
         let space = space.to_owned();
         self.read(move |connection| {
@@ -287,11 +370,9 @@ impl Store for SqliteStore {
             tx.execute(INSTANCE_SEEN, params![id, now(), pulse.address, pulse.stopping])?;
             let spaces = tx.query(all_spaces)?;
             let mut lost = Vec::new();
-            for (space, lease) in &pulse.last_leases {
-                let revision = spaces.iter().find(|found| found.name == *space);
-                let revision = revision.map_or(0, |found| found.mark.revision);
-                if must_be_on_record(*lease, revision) && !tx.has_lease(space, *lease, id)? {
-                    lost.push(space.clone());
+            for (space, lease) in pulse.expected(&spaces) {
+                if !tx.has_lease(space, lease, id)? {
+                    lost.push(space.to_owned());
                 }
             }
             Ok(Beat { store: tx.query(identity)?, spaces, lost })

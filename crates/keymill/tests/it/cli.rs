@@ -331,3 +331,39 @@ fn help_shows_examples_and_exit_codes() {
         assert!(place.ok(&[command, "--help"]).contains("Example"), "{command}");
     }
 }
+
+#[test]
+fn keys_in_use_are_imported_line_by_line_and_never_handed_out() {
+    let place = Place::new();
+    let space = ["space", "create", "old", "--kind", "sequential", "--alphabet", "decimal"];
+    place.ok(&[&space[..], &["--length", "2"]].concat());
+    let lines = b"03\n5\n\n07\r\n\xff\nx1\n03\n123\n09";
+    std::fs::write(place.path().join("used.txt"), lines).unwrap();
+    let output = place.run(&["space", "import-used", "old", "used.txt"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for line in ["line 2:", "line 3: it is empty", "line 5: it is not UTF-8", "line 6:", "line 8:"]
+    {
+        assert!(said.contains(line), "{line} is not in {said}");
+    }
+    assert!(said.contains("3 keys imported, 1 were there already, 5 refused"), "{said}");
+    let keys = place.ok(&["take", "old", "-n", "97"]);
+    let keys: Vec<&str> = keys.lines().collect();
+    assert_eq!(keys.len(), 97);
+    assert!(["03", "07", "09"].iter().all(|used| !keys.contains(used)), "{keys:?}");
+    place.fails(&["take", "old"], 4, "used up");
+    assert!(place.ok(&["explain", "old", "07"]).contains("imported"));
+}
+
+#[test]
+fn an_alias_is_added_and_removed() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    assert_eq!(place.ok(&["alias", "add", "default", "sale", "--owner", "me"]), "sale\n");
+    place.ok(&["alias", "add", "default", "sale", "--owner", "me"]);
+    place.fails(&["alias", "add", "default", "sale"], 6, "taken");
+    place.fails(&["alias", "add", "default", "api"], 1, "reserved");
+    assert!(place.ok(&["explain", "default", "sale"]).contains("alias of me"));
+    place.ok(&["alias", "remove", "default", "sale", "--owner", "me"]);
+    place.fails(&["alias", "remove", "default", "sale", "--owner", "me"], 1, "no alias");
+}

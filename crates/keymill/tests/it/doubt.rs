@@ -3,6 +3,7 @@
 //! What is in doubt is burned, and burns little: after one doubt the next requests ask for a
 //! single ordinal until one succeeds.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +15,8 @@ use keymill::service::{Limits, Service, Setup};
 use keymill::space::{SpaceSpec, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
-    LeasePage, LeaseRecord, NewSpace, Place, Pulse, SpaceRecord, Store, StoreError,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, SpaceRecord,
+    Store, StoreError,
 };
 use keymill_core::Blocklist;
 
@@ -46,6 +48,28 @@ impl Store for Forgetful {
             Ok(_) => Err(StoreError::InDoubt("the answer was lost".to_owned())),
             Err(_) => Ok(grant),
         }
+    }
+
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        self.inner.add_names(batch).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        self.inner.remove_name(space, key, owner, floor).await
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        self.inner.named(space, key).await
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        self.inner.skips(space, ordinals).await
     }
 
     async fn identity(&self) -> Result<String, StoreError> {
@@ -119,6 +143,7 @@ async fn start(store: Arc<dyn Store>, folder: &std::path::Path) -> Service {
         data_dir: folder.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),
+        alias_rules: Default::default(),
         limits: Limits { wait_max: Duration::from_secs(10), ..Limits::default() },
         require_existing: false,
         unsafe_store: None,

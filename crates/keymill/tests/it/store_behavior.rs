@@ -10,11 +10,13 @@ use keymill::space::{Definition, Tuning};
 use keymill::store::{Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError};
 
 mod leases;
+mod names;
 mod record;
 mod spaces;
 mod went_back;
 
 use leases::*;
+use names::*;
 use record::*;
 use spaces::*;
 use went_back::*;
@@ -82,6 +84,12 @@ on_every_store! {
     the_lease_of_an_ordinal_is_the_one_that_drew_it
     leases_are_listed_page_by_page
     instances_are_listed_with_their_last_word
+    a_name_is_made_once_and_found_after
+    a_name_that_was_granted_is_taken
+    a_named_ordinal_is_skipped_for_ever
+    a_batch_tells_of_each_name
+    names_know_the_floor_and_the_seal
+    a_key_is_a_name_or_granted_never_both
     the_first_secret_stays
     ordinals_beyond_2_to_the_53_come_through_unchanged
     many_instances_at_once_never_share_an_ordinal

@@ -76,6 +76,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         data_dir: args.data_dir,
         secret: None,
         blocklist: Blocklist::none(),
+        alias_rules: Default::default(),
         limits: Limits {
             // Often, so that who does not beat is soon missed.
             heartbeat_every: Duration::from_millis(100),

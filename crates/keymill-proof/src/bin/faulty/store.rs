@@ -3,6 +3,7 @@
 //! Floors would notice an early grant, so with that fault the service is told what satisfies
 //! them: the harness must find duplicates where no other defence is left.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use keymill::instance::Instance;
 use keymill::space::Tuning;
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
+    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
+    StoreError,
 };
 
 use crate::Fault;
@@ -141,6 +143,28 @@ impl Store for FaultyStore {
             beat.spaces.iter_mut().for_each(|space| space.mark = FAR);
         }
         Ok(beat)
+    }
+
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        self.real.add_names(batch).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        self.real.remove_name(space, key, owner, floor).await
+    }
+
+    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        self.real.named(space, key).await
+    }
+
+    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        self.real.skips(space, ordinals).await
     }
 
     async fn identity(&self) -> Result<String, StoreError> {

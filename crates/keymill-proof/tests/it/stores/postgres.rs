@@ -35,6 +35,7 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
     // Under load, until the failover is over.
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = SetWhenDropped(&done);
         for address in servers.each_ref().map(Server::address) {
             let (received, done) = (&received, &done);
             scope.spawn(move || {
@@ -55,7 +56,6 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
         standby.set("synchronous_standby_names", "");
         let before = count();
         eventually("they have moved over", || count() > before + 20_000);
-        done.store(true, Ordering::SeqCst);
     });
     let mut received = received.into_inner().unwrap();
     println!("{} keys over the failover, none twice", received.keys.len());
@@ -77,6 +77,15 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
     is_problem(&take(&only_old, "links", 1), 503, "store_went_back");
     eventually("it says so", || has_problem(&only_old, "store_went_back"));
     assert!(only_old.log().contains("timeline"), "{}", only_old.log());
+}
+
+/// Ends the callers, also when the test fails.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{Html, Redirect};
 use utoipa::OpenApi;
 
-use super::{audit, explain, health, spaces, take};
+use super::{aliases, audit, explain, health, spaces, take};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -16,6 +16,8 @@ use super::{audit, explain, health, spaces, take};
         spaces::list,
         spaces::show,
         spaces::put,
+        aliases::put,
+        aliases::delete,
         audit::leases,
         audit::instances,
         health::alive,

@@ -14,7 +14,8 @@ use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{from_json, json, now, stamp, time};
 use crate::store::{
-    Grant, LeaseAsk, LeaseId, LeaseRecord, Purpose, Ranges, SpaceRecord, StoreError,
+    Grant, LeaseAsk, LeaseId, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, Naming,
+    Purpose, Ranges, SpaceRecord, StoreError,
 };
 
 /// The stamp of a store.
@@ -50,6 +51,16 @@ pub(super) struct LeaseDoc {
     closed_at: Option<Timestamp>,
 }
 
+/// A name, as it is written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct NameDoc {
+    ordinal: Option<u64>,
+    purpose: NamePurpose,
+    pub(super) owner: String,
+    created_at: Timestamp,
+    pub(super) removed_at: Option<Timestamp>,
+}
+
 /// What was read of a space, and what is to be written.
 pub(super) struct Draft<'a> {
     pub(super) identity: String,
@@ -58,6 +69,7 @@ pub(super) struct Draft<'a> {
     name: &'a str,
     space: Option<SpaceDoc>,
     leases: HashMap<LeaseId, LeaseDoc>,
+    names: HashMap<String, NameRecord>,
     conditions: Vec<Compare>,
     writes: Vec<TxnOp>,
 }
@@ -113,16 +125,43 @@ impl LeaseDoc {
     }
 }
 
+impl NameDoc {
+    pub(super) fn record(self, space: &str, key: &str) -> NameRecord {
+        NameRecord {
+            space: space.to_owned(),
+            key: key.to_owned(),
+            ordinal: self.ordinal,
+            purpose: self.purpose,
+            owner: self.owner,
+            created_at: self.created_at,
+            removed_at: self.removed_at,
+        }
+    }
+
+    fn of(record: &NameRecord) -> NameDoc {
+        NameDoc {
+            ordinal: record.ordinal,
+            purpose: record.purpose,
+            owner: record.owner.clone(),
+            created_at: record.created_at,
+            removed_at: record.removed_at,
+        }
+    }
+}
+
 impl<'a> Draft<'a> {
-    /// Reads the store's stamp, a space, and those of its leases that matter, as of one moment.
+    /// Reads the store's stamp, a space, and those of its leases and names that matter, as of one
+    /// moment.
     pub(super) async fn read(
         members: &Members,
         keys: &'a Keys,
         name: &'a str,
         leases: &[LeaseId],
+        named: &[&str],
     ) -> Result<Draft<'a>, StoreError> {
         let mut names = vec![keys.store(), keys.space(name)];
         names.extend(leases.iter().map(|lease| keys.lease(name, *lease)));
+        names.extend(named.iter().map(|key| keys.name(name, key)));
         let gets = names.iter().map(|key| TxnOp::get(key.as_str(), None)).collect();
         let found = members.read(gets).await?;
         let unchanged = |(number, key): (usize, &String)| {
@@ -135,6 +174,13 @@ impl<'a> Draft<'a> {
                 docs.insert(*lease, from_json(value)?);
             }
         }
+        let mut known = HashMap::new();
+        for (number, key) in named.iter().enumerate() {
+            if let Some(value) = found.value(number + 2 + leases.len()) {
+                let doc: NameDoc = from_json(value)?;
+                known.insert((*key).to_owned(), doc.record(name, key));
+            }
+        }
         Ok(Draft {
             identity: stamp.map(|stamp| stamp.identity).unwrap_or_default(),
             history: found.history,
@@ -142,6 +188,7 @@ impl<'a> Draft<'a> {
             name,
             space: found.value(1).map(from_json).transpose()?,
             leases: docs,
+            names: known,
             conditions: names.iter().enumerate().map(unchanged).collect(),
             writes: Vec::new(),
         })
@@ -192,6 +239,55 @@ impl<'a> Draft<'a> {
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, &ask.instance);
         self.move_to(&space);
         Ok(grant)
+    }
+
+    pub(super) fn add_names(&mut self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let mut space = self.space_above(&batch.floor)?;
+        if space.sealed {
+            return Err(StoreError::Sealed(batch.space.clone()));
+        }
+        let mut outcomes = Vec::with_capacity(batch.names.len());
+        for new in &batch.names {
+            let outcome = batch.judge(&space, new, self.names.get(&new.key));
+            if outcome == Naming::Made {
+                self.put_name(batch.record(new, time(now())));
+            }
+            outcomes.push(outcome);
+        }
+        if outcomes.contains(&Naming::Made) {
+            space.mark.revision += 1;
+            self.move_to(&space);
+        }
+        Ok(Named { mark: space.mark, outcomes })
+    }
+
+    pub(super) fn remove_name(
+        &mut self,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let mut space = self.space_above(floor)?;
+        let known = self.names.get(key).filter(|known| known.removed_at.is_none()).cloned();
+        let Some(mut known) = known else { return Ok(None) };
+        if known.owner == owner {
+            known.removed_at = Some(time(now()));
+            self.put_name(known.clone());
+            space.mark.revision += 1;
+            self.move_to(&space);
+        }
+        Ok(Some(known))
+    }
+
+    fn put_name(&mut self, record: NameRecord) {
+        let key = self.keys.name(self.name, &record.key);
+        self.writes.push(TxnOp::put(key, json(&NameDoc::of(&record)), None));
+        // Written once: a transaction may put a key only once, and a skip stays for ever.
+        let is_new = !self.names.contains_key(&record.key);
+        if let Some(ordinal) = record.ordinal.filter(|_| is_new) {
+            self.writes.push(TxnOp::put(self.keys.skip(self.name, ordinal), "", None));
+        }
+        self.names.insert(record.key.clone(), record);
     }
 
     /// Writes down how far a space has come.

@@ -51,6 +51,15 @@ impl Keys {
         format!("{}/starts/{space}/{start:020}/{lease:020}", self.root)
     }
 
+    pub(super) fn name(&self, space: &str, key: &str) -> String {
+        format!("{}/names/{space}/{key}", self.root)
+    }
+
+    /// An ordinal that a name occupies.
+    pub(super) fn skip(&self, space: &str, ordinal: u64) -> String {
+        format!("{}/skips/{space}/{ordinal:020}", self.root)
+    }
+
     /// Instances by age.
     pub(super) fn instances(&self) -> String {
         format!("{}/instances/", self.root)

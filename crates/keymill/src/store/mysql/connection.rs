@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use mysql_async::prelude::Queryable;
@@ -11,8 +12,8 @@ use tokio::time::{Instant, timeout};
 use super::fold_error;
 use super::rows::column;
 use crate::store::pool::{
-    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe,
-    within_limit,
+    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, none_of_them,
+    refuse_unsafe, within_limit,
 };
 use crate::store::url::StoreUrl;
 use crate::store::{Finding, Opening, StoreError, schema};
@@ -39,6 +40,8 @@ pub(super) struct Hosts {
     url: StoreUrl,
     tls: Option<SslOpts>,
     allow_unsafe: bool,
+    /// The host that was last connected to.
+    last: AtomicUsize,
 }
 
 /// One checked connection.
@@ -69,7 +72,7 @@ impl Hosts {
                 .with_disable_built_in_roots(true),
             None => SslOpts::default(),
         });
-        Ok(Hosts { url, tls, allow_unsafe: opening.allow_unsafe })
+        Ok(Hosts { url, tls, allow_unsafe: opening.allow_unsafe, last: AtomicUsize::new(0) })
     }
 
     pub(super) fn shown(&self) -> String {
@@ -78,7 +81,7 @@ impl Hosts {
 
     /// Makes or updates the schema as `opening` has it; whether it was made.
     pub(super) async fn prepare(&self, opening: Opening) -> Result<bool, StoreError> {
-        if opening.create {
+        if opening.create && opening.migrate {
             self.make_database().await?;
         }
         if self.url.hosts.len() > 1 {
@@ -107,6 +110,7 @@ impl Hosts {
 
     /// Brings the schema up to date; the names of what was applied.
     pub(super) async fn migrate(&self) -> Result<Vec<String>, StoreError> {
+        self.make_database().await?;
         within_limit(self.migrate_on(self.connect().await?)).await
     }
 
@@ -147,7 +151,7 @@ impl Hosts {
                 let database = &self.url.path;
                 let make = format!("CREATE DATABASE IF NOT EXISTS `{database}`");
                 // Not on a server that only follows another.
-                if refuse_unsafe(&connection.findings().await?, self.allow_unsafe).is_ok() {
+                if connection.check(self.allow_unsafe).await.is_ok() {
                     return connection.run(&make).await;
                 }
             }
@@ -177,21 +181,22 @@ impl Hosts {
     /// The first host that takes writes and is safe.
     async fn connect(&self) -> Result<Connection, StoreError> {
         let mut problems = Vec::new();
-        for number in 0..self.url.hosts.len() {
+        // The one that was good the last time first.
+        let (hosts, first) = (self.url.hosts.len(), self.last.load(Ordering::Relaxed));
+        for number in (0..hosts).map(|turn| (first + turn) % hosts) {
             let place = self.place_of(number);
             match timeout(CONNECT_MAX, self.connect_to(number, &place)).await {
-                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Ok(connection)) => {
+                    self.last.store(number, Ordering::Relaxed);
+                    return Ok(connection);
+                }
                 Ok(Err(error)) => problems.push(error),
                 Err(_) => problems.push(StoreError::Unavailable(format!(
                     "{place} did not answer in {CONNECT_MAX:?}"
                 ))),
             }
         }
-        if problems.len() == 1 {
-            return Err(problems.remove(0));
-        }
-        let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Err(StoreError::Unavailable(all.join("; ")))
+        Err(none_of_them(problems))
     }
 
     async fn connect_to(&self, number: usize, place: &str) -> Result<Connection, StoreError> {
@@ -211,7 +216,7 @@ impl Hosts {
             ))
             .await?;
         connection.end_idle_transactions(idle).await?;
-        refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
+        connection.check(self.allow_unsafe).await?;
         Ok(connection)
     }
 
@@ -252,7 +257,7 @@ impl Manager for Hosts {
         }
         connection.conn.ping().await.map_err(|error| connection.fold_error(&error))?;
         if connection.checked_at.elapsed() > CHECK_EVERY {
-            refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
+            connection.check(self.allow_unsafe).await?;
             connection.checked_at = Instant::now();
         }
         Ok(())
@@ -330,6 +335,19 @@ impl Connection {
         let flush = "innodb_flush_log_at_trx_commit";
         findings.push(Finding::new(flush, get(flush), "1", get(flush) == "1"));
         Ok(findings)
+    }
+
+    /// Refuses a server that follows another, whatever else is allowed, and one that is unsafe.
+    async fn check(&mut self, allow_unsafe: bool) -> Result<(), StoreError> {
+        let findings = self.findings().await?;
+        let follows = |it: &&Finding| it.setting.ends_with("read_only") && it.found != "OFF";
+        if let Some(it) = findings.iter().find(follows) {
+            let (place, setting) = (&self.place, &it.setting);
+            return Err(StoreError::Unavailable(format!(
+                "{place} takes no writes: {setting} is on"
+            )));
+        }
+        refuse_unsafe(&findings, allow_unsafe)
     }
 
     /// Has the server end a transaction that lies idle. MariaDB has a limit of its own for it;

@@ -6,7 +6,7 @@ use mysql_async::prelude::FromValue;
 use crate::floor::Mark;
 use crate::instance::Instance;
 use crate::store::values::{from_json, time, unsigned};
-use crate::store::{LeaseRecord, Purpose, SpaceRecord, StoreError};
+use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError};
 
 /// A column of a row, of the type that our own statement and schema give it.
 pub(super) fn column<T: FromValue>(row: &Row, number: usize) -> T {
@@ -39,6 +39,18 @@ pub(super) fn lease_from(row: &Row) -> LeaseRecord {
         granted_at: time(column(row, 6)),
         closed_at: column::<Option<i64>>(row, 7).map(time),
         holder: instance_from(row, 8),
+    }
+}
+
+pub(super) fn name_from(row: &Row) -> NameRecord {
+    NameRecord {
+        space: column(row, 0),
+        key: column(row, 1),
+        ordinal: column::<Option<i64>>(row, 2).map(unsigned),
+        purpose: NamePurpose::from_name(&column::<String>(row, 3)),
+        owner: column(row, 4),
+        created_at: time(column(row, 5)),
+        removed_at: column::<Option<i64>>(row, 6).map(time),
     }
 }
 

@@ -7,16 +7,19 @@ use mysql_async::{Params, Row, params};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, Hosts};
-use super::rows::{column, space_from};
+use super::rows::{column, name_from, space_from};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_LOCK, SPACE_MAKE,
-    SPACE_MOVE, SPACES, STORE,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME, NAME_PUT,
+    NAME_REMOVE, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
-use crate::store::{Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError};
+use crate::store::{
+    Created, Grant, LeaseAsk, LeaseId, NameBatch, NameRecord, Named, Naming, NewSpace, Purpose,
+    SpaceRecord, StoreError,
+};
 
 /// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
 /// and the server rolls it back.
@@ -163,6 +166,56 @@ impl Tx {
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance).await?;
         self.move_to(&space).await?;
         Ok(grant)
+    }
+
+    pub(super) async fn add_names(&mut self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let mut space = self.space_above(&batch.space, &batch.floor).await?;
+        if space.sealed {
+            return Err(StoreError::Sealed(batch.space.clone()));
+        }
+        let mut outcomes = Vec::with_capacity(batch.names.len());
+        for new in &batch.names {
+            let known = self.name(&batch.space, &new.key).await?;
+            let outcome = batch.judge(&space, new, known.as_ref());
+            if outcome == Naming::Made {
+                let params = params! {
+                    "space" => &batch.space,
+                    "key" => &new.key,
+                    "ordinal" => new.ordinal.map(signed),
+                    "purpose" => batch.purpose.name(),
+                    "owner" => &batch.owner,
+                };
+                self.execute(NAME_PUT, params).await?;
+            }
+            outcomes.push(outcome);
+        }
+        if outcomes.contains(&Naming::Made) {
+            space.mark.revision += 1;
+            self.move_to(&space).await?;
+        }
+        Ok(Named { mark: space.mark, outcomes })
+    }
+
+    pub(super) async fn remove_name(
+        &mut self,
+        name: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let mut space = self.space_above(name, floor).await?;
+        let known = self.name(name, key).await?.filter(|known| known.removed_at.is_none());
+        if known.as_ref().is_none_or(|known| known.owner != owner) {
+            return Ok(known);
+        }
+        self.execute(NAME_REMOVE, params! { "space" => name, key }).await?;
+        space.mark.revision += 1;
+        self.move_to(&space).await?;
+        self.name(name, key).await
+    }
+
+    async fn name(&mut self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        Ok(self.query(NAME, params! { space, key }).await?.first().map(name_from))
     }
 
     /// Writes down how far a space has come.

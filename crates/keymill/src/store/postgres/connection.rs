@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
@@ -19,8 +19,8 @@ use super::rows::history_from;
 use super::{STORE, fold_error};
 use crate::floor::History;
 use crate::store::pool::{
-    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, refuse_unsafe,
-    within_limit,
+    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, none_of_them,
+    refuse_unsafe, within_limit,
 };
 use crate::store::url::{StoreUrl, Tls};
 use crate::store::{Finding, Opening, StoreError, Verdict, schema, tls};
@@ -52,6 +52,8 @@ pub(super) struct Hosts {
     allow_unsafe: bool,
     /// The highest timeline met: a host below it was cut off, and is passed over.
     timeline: AtomicU64,
+    /// The host that was last connected to.
+    last: AtomicUsize,
 }
 
 /// One checked connection.
@@ -85,7 +87,14 @@ impl Hosts {
         let tls = wanted_tls(&url)?.map(|wanted| tls::client(&wanted)).transpose()?;
         let tls = tls.map(MakeRustlsConnect::new);
         let allow_unsafe = opening.allow_unsafe;
-        Ok(Hosts { url, schema, tls, allow_unsafe, timeline: AtomicU64::new(0) })
+        Ok(Hosts {
+            url,
+            schema,
+            tls,
+            allow_unsafe,
+            timeline: AtomicU64::new(0),
+            last: AtomicUsize::new(0),
+        })
     }
 
     pub(super) fn shown(&self) -> String {
@@ -155,21 +164,22 @@ impl Hosts {
     /// The first host that takes writes, is safe, and was not cut off.
     async fn connect(&self) -> Result<Connection, StoreError> {
         let mut problems = Vec::new();
-        for number in 0..self.url.hosts.len() {
+        // The one that was good the last time first.
+        let (hosts, first) = (self.url.hosts.len(), self.last.load(Ordering::Relaxed));
+        for number in (0..hosts).map(|turn| (first + turn) % hosts) {
             let place = self.place_of(number);
             match timeout(CONNECT_MAX, self.connect_to(number, &place)).await {
-                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Ok(connection)) => {
+                    self.last.store(number, Ordering::Relaxed);
+                    return Ok(connection);
+                }
                 Ok(Err(error)) => problems.push(error),
                 Err(_) => problems.push(StoreError::Unavailable(format!(
                     "{place} did not answer in {CONNECT_MAX:?}"
                 ))),
             }
         }
-        if problems.len() == 1 {
-            return Err(problems.remove(0));
-        }
-        let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Err(StoreError::Unavailable(all.join("; ")))
+        Err(none_of_them(problems))
     }
 
     async fn connect_to(&self, number: usize, place: &str) -> Result<Connection, StoreError> {
@@ -412,6 +422,7 @@ where
 fn wanted_tls(url: &StoreUrl) -> Result<Option<Tls>, StoreError> {
     let ca = url.setting("sslrootcert").map(Into::into);
     match url.setting("sslmode") {
+        None if ca.is_some() => Ok(Some(Tls { ca })),
         None | Some("disable") => url.tls(),
         Some("require" | "verify-full") => Ok(Some(Tls { ca })),
         Some(other) => Err(StoreError::Broken(format!(

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use crate::floor::{History, Mark};
 use crate::instance::Instance;
 use crate::store::values::{from_json, time, unsigned};
-use crate::store::{LeaseRecord, Purpose, SpaceRecord, StoreError};
+use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError};
 
 pub(super) fn space_from(row: &Row, history: History) -> Result<SpaceRecord, StoreError> {
     Ok(SpaceRecord {
@@ -31,6 +31,18 @@ pub(super) fn lease_from(row: &Row) -> LeaseRecord {
         granted_at: time(row.get(6)),
         closed_at: row.get::<_, Option<i64>>(7).map(time),
         holder: instance_from(row, 8),
+    }
+}
+
+pub(super) fn name_from(row: &Row) -> NameRecord {
+    NameRecord {
+        space: row.get(0),
+        key: row.get(1),
+        ordinal: row.get::<_, Option<i64>>(2).map(unsigned),
+        purpose: NamePurpose::from_name(row.get(3)),
+        owner: row.get(4),
+        created_at: time(row.get(5)),
+        removed_at: row.get::<_, Option<i64>>(6).map(time),
     }
 }
 

@@ -40,7 +40,6 @@ pub(super) struct Server {
 /// What all connections know of the server, as of the last time that one of them looked.
 #[derive(Debug, Default)]
 struct Met {
-    timeline: AtomicU64,
     /// Whether it was ever seen with a replica.
     replicated: AtomicBool,
 }
@@ -53,6 +52,9 @@ pub(super) struct Connection {
     witness: redis::Script,
     replicas: Option<u32>,
     met: Arc<Met>,
+    /// Of the server at the other end of this very connection: one that was made before a failover
+    /// may lead to another than one that was made after it.
+    timeline: AtomicU64,
     checked_at: Instant,
     failed: AtomicBool,
 }
@@ -144,6 +146,7 @@ impl Server {
             witness: Scripts::new().witness,
             replicas: self.replicas,
             met: self.met.clone(),
+            timeline: AtomicU64::new(0),
             checked_at: Instant::now(),
             failed: AtomicBool::new(false),
         };
@@ -174,6 +177,7 @@ impl Manager for Server {
         }
         if connection.checked_at.elapsed() > CHECK_EVERY {
             refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
+            connection.witness().await?;
             connection.checked_at = Instant::now();
         }
         Ok(())
@@ -201,7 +205,7 @@ impl Witness {
 impl Connection {
     /// The course of history that the server is on.
     pub(super) fn history(&self) -> History {
-        History { server: 0, timeline: self.met.timeline.load(Ordering::SeqCst) }
+        History { server: 0, timeline: self.timeline.load(Ordering::SeqCst) }
     }
 
     /// Asks something that changes nothing.
@@ -264,6 +268,11 @@ impl Connection {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or("unknown").to_owned()
         };
+        // While it loads, it says of itself what is not so.
+        if info("loading") == "1" || info("async_loading") == "1" {
+            let place = &self.place;
+            return Err(StoreError::Unavailable(format!("{place} is still loading its data")));
+        }
         let fsync = self.setting("appendfsync").await?;
         let on_rewrite = self.setting("no-appendfsync-on-rewrite").await?;
         let policy = self.setting("maxmemory-policy").await?;
@@ -314,11 +323,11 @@ impl Connection {
         let mut script = self.witness.key(&self.store_key);
         let answer: Vec<String> = self.run(script.arg(stamp)).await?;
         let [identity, timeline, replicated, made] = answer.as_slice() else {
-            self.met.timeline.store(0, Ordering::SeqCst);
+            self.timeline.store(0, Ordering::SeqCst);
             return Ok(Witness::default());
         };
         let timeline = timeline.parse().unwrap_or_default();
-        self.met.timeline.store(timeline, Ordering::SeqCst);
+        self.timeline.store(timeline, Ordering::SeqCst);
         self.met.replicated.store(replicated == "1", Ordering::SeqCst);
         Ok(Witness { identity: identity.clone(), timeline, made: made == "1" })
     }

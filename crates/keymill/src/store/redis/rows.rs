@@ -6,7 +6,9 @@ use std::ops::Range;
 use crate::floor::{History, Mark};
 use crate::instance::Instance;
 use crate::store::values::{from_json, time};
-use crate::store::{InstanceRecord, LeaseRecord, Purpose, Ranges, SpaceRecord, StoreError};
+use crate::store::{
+    InstanceRecord, LeaseRecord, NamePurpose, NameRecord, Purpose, Ranges, SpaceRecord, StoreError,
+};
 
 pub(super) type Fields = HashMap<String, String>;
 
@@ -75,6 +77,21 @@ pub(super) fn lease_from(space: &str, fields: &Fields) -> Option<Result<LeaseRec
         })
     };
     (!fields.is_empty()).then(read)
+}
+
+pub(super) fn name_from(space: &str, key: &str, json: &str) -> Result<NameRecord, StoreError> {
+    let fields: Fields = from_json(json)?;
+    let maybe = |name: &str| fields.get(name).map(|text| number(Some(text))).transpose();
+    let removed_at = fields.get("removed_at").map(|text| number(Some(text))).transpose()?;
+    Ok(NameRecord {
+        space: space.to_owned(),
+        key: key.to_owned(),
+        ordinal: maybe("ordinal")?,
+        purpose: NamePurpose::from_name(&field(&fields, "purpose")?),
+        owner: field(&fields, "owner")?,
+        created_at: time(number(fields.get("created_at"))?),
+        removed_at: removed_at.map(time),
+    })
 }
 
 pub(super) fn instance_from(fields: &Fields) -> Result<InstanceRecord, StoreError> {

@@ -11,6 +11,8 @@ pub(super) struct Scripts {
     pub(super) give_back: Script,
     pub(super) advance: Script,
     pub(super) lease_of: Script,
+    pub(super) names: Script,
+    pub(super) remove_name: Script,
     pub(super) witness: Script,
     pub(super) beat: Script,
 }
@@ -26,6 +28,8 @@ impl Scripts {
             give_back: on_space(include_str!("give_back.lua")),
             advance: on_space(include_str!("advance.lua")),
             lease_of: on_space(include_str!("lease_of.lua")),
+            names: on_space(include_str!("names.lua")),
+            remove_name: on_space(include_str!("remove_name.lua")),
             witness: Script::new(include_str!("witness.lua")),
             beat: Script::new(include_str!("beat.lua")),
         }

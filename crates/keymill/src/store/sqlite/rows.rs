@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::SPACE;
+use super::{NAME, SPACE};
 use crate::floor::Mark;
 use crate::instance::Instance;
 use crate::store::values::{time, unsigned};
-use crate::store::{LeaseRecord, Purpose, SpaceRecord};
+use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord};
 
 pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
     connection.prepare_cached("SELECT identity FROM store")?.query_row([], |row| row.get(0))
@@ -58,6 +58,25 @@ pub(super) fn lease_from(row: &Row<'_>) -> rusqlite::Result<LeaseRecord> {
         closed_at: row.get::<_, Option<i64>>(7)?.map(time),
         holder: instance_from(row, 8)?,
     })
+}
+
+pub(super) fn name_of(
+    connection: &Connection,
+    space: &str,
+    key: &str,
+) -> rusqlite::Result<Option<NameRecord>> {
+    let name_from = |row: &Row<'_>| {
+        Ok(NameRecord {
+            space: row.get(0)?,
+            key: row.get(1)?,
+            ordinal: row.get::<_, Option<i64>>(2)?.map(unsigned),
+            purpose: NamePurpose::from_name(row.get_ref(3)?.as_str()?),
+            owner: row.get(4)?,
+            created_at: time(row.get(5)?),
+            removed_at: row.get::<_, Option<i64>>(6)?.map(time),
+        })
+    };
+    connection.prepare_cached(NAME)?.query_row([space, key], name_from).optional()
 }
 
 pub(super) fn instance_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Instance> {

@@ -1,0 +1,126 @@
+//! Named keys: keys that are rows rather than generated. What a store is asked about them, what it
+//! answers, and the one rule that all stores apply.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::SpaceRecord;
+use crate::floor::{Floor, Mark};
+
+/// Names to take, all in one transaction.
+#[derive(Debug, Clone)]
+pub struct NameBatch {
+    /// In which space.
+    pub space: String,
+    /// What for.
+    pub purpose: NamePurpose,
+    /// For whom; empty where nobody said.
+    pub owner: String,
+    /// The names.
+    pub names: Vec<NewName>,
+    /// What the space must have reached.
+    pub floor: Floor,
+}
+
+/// A name to take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewName {
+    /// The key in its canonical form.
+    pub key: String,
+    /// The ordinal that it could be generated from.
+    pub ordinal: Option<u64>,
+}
+
+/// Why a key is a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum NamePurpose {
+    /// Somebody chose it.
+    Alias,
+    /// It was in use before this space was.
+    Used,
+}
+
+/// What became of a name that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// It is new.
+    Made,
+    /// It was the same owner's already.
+    Mine,
+    /// It is another's, or may have been generated.
+    Taken,
+}
+
+/// What a batch came to.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// How far the space has come.
+    pub mark: Mark,
+    /// One for each name, in their order.
+    pub outcomes: Vec<Naming>,
+}
+
+/// A name on record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameRecord {
+    /// Of which space.
+    pub space: String,
+    /// The key.
+    pub key: String,
+    /// The ordinal that it could be generated from.
+    pub ordinal: Option<u64>,
+    /// What for.
+    pub purpose: NamePurpose,
+    /// For whom.
+    pub owner: String,
+    /// When it was taken.
+    pub created_at: Timestamp,
+    /// When it was removed, if it was. Its ordinal is never granted all the same.
+    pub removed_at: Option<Timestamp>,
+}
+
+impl NameBatch {
+    /// What becomes of a name: under the lock of its space, whose record this is.
+    pub fn judge(&self, space: &SpaceRecord, new: &NewName, known: Option<&NameRecord>) -> Naming {
+        match known {
+            Some(known) if known.removed_at.is_some() => Naming::Made,
+            Some(known) if known.owner == self.owner && known.purpose == self.purpose => {
+                Naming::Mine
+            }
+            Some(_) => Naming::Taken,
+            // Granted, and perhaps handed out.
+            None if new.ordinal.is_some_and(|ordinal| ordinal < space.mark.next) => Naming::Taken,
+            None => Naming::Made,
+        }
+    }
+
+    /// The record of a name that was made.
+    pub fn record(&self, new: &NewName, created_at: Timestamp) -> NameRecord {
+        NameRecord {
+            space: self.space.clone(),
+            key: new.key.clone(),
+            ordinal: new.ordinal,
+            purpose: self.purpose,
+            owner: self.owner.clone(),
+            created_at,
+            removed_at: None,
+        }
+    }
+}
+
+impl NamePurpose {
+    /// As stores write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            NamePurpose::Alias => "alias",
+            NamePurpose::Used => "used",
+        }
+    }
+
+    /// From what [`NamePurpose::name`] wrote.
+    pub fn from_name(name: &str) -> NamePurpose {
+        if name == "used" { NamePurpose::Used } else { NamePurpose::Alias }
+    }
+}

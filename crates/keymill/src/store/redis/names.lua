@@ -1,0 +1,34 @@
+-- Takes keys by name. ARGV: as for `refusal`, then the purpose, the owner, and each key with the
+-- ordinal that it could be generated from (or nothing). Answers with what became of each.
+local refused = refusal()
+if refused then return refused end
+local found = redis.call('HMGET', space, 'revision', 'next', 'sealed')
+if found[3] == '1' then return {'sealed'} end
+local purpose, owner = ARGV[6], ARGV[7]
+local answer, made = {'ok', found[1], found[2]}, false
+for argument = 8, #ARGV, 2 do
+  local key, ordinal = ARGV[argument], ARGV[argument + 1]
+  local text = redis.call('HGET', space .. ':names', key)
+  local known = text and cjson.decode(text)
+  local outcome = 'made'
+  if known and not known.removed_at then
+    outcome = (known.owner == owner and known.purpose == purpose) and 'mine' or 'taken'
+  elseif not known and ordinal ~= '' and less(ordinal, found[2]) then
+    outcome = 'taken'
+  end
+  if outcome == 'made' then
+    local name = {purpose = purpose, owner = owner, created_at = now()}
+    if ordinal ~= '' then
+      name.ordinal = ordinal
+      redis.call('ZADD', space .. ':skips', 0, padded(ordinal))
+    end
+    redis.call('HSET', space .. ':names', key, cjson.encode(name))
+    made = true
+  end
+  table.insert(answer, outcome)
+end
+if made then
+  answer[2] = plus(found[1], '1')
+  redis.call('HSET', space, 'revision', answer[2])
+end
+return answer

@@ -1,0 +1,180 @@
+//! Named keys: whoever is first has the key, a name or a lease.
+
+use std::collections::HashSet;
+
+use keymill::instance::Instance;
+use keymill::store::{NameBatch, NamePurpose, Naming, NewName, Opening, StoreError};
+
+use super::{Case, is_went_back};
+
+pub(super) async fn a_name_is_made_once_and_found_after(case: &Case) {
+    case.with_capacity(100).await;
+    let before = case.mark().await;
+    assert_eq!(case.store.named(&case.space, "sale").await.unwrap(), None);
+    assert_eq!(case.name("sale", None, "me").await, Naming::Made);
+    assert_eq!(case.mark().await.revision, before.revision + 1, "a name is a change");
+    assert_eq!(case.name("sale", None, "me").await, Naming::Mine);
+    assert_eq!(case.name("sale", None, "you").await, Naming::Taken);
+    assert_eq!(case.mark().await.revision, before.revision + 1);
+    let found = case.store.named(&case.space, "sale").await.unwrap().unwrap();
+    assert_eq!((found.key.as_str(), found.owner.as_str()), ("sale", "me"));
+    assert_eq!((found.ordinal, found.purpose), (None, NamePurpose::Alias));
+    assert!(found.removed_at.is_none());
+    // Bytes, not letters.
+    assert_eq!(case.name("Sale", None, "you").await, Naming::Made);
+    assert_eq!(case.name("sale ", None, "you").await, Naming::Made);
+}
+
+pub(super) async fn a_name_that_was_granted_is_taken(case: &Case) {
+    case.with_capacity(100).await;
+    let grant = case.lease(10).await;
+    assert_eq!(case.name("k9", Some(9), "me").await, Naming::Taken);
+    assert_eq!(case.name("k10", Some(10), "me").await, Naming::Made);
+    // Also where it came back undrawn.
+    case.give_back(&grant, 5).await.unwrap();
+    assert_eq!(case.name("k7", Some(7), "me").await, Naming::Taken);
+}
+
+pub(super) async fn a_named_ordinal_is_skipped_for_ever(case: &Case) {
+    case.with_capacity(1_000).await;
+    for (key, ordinal) in [("a", 3), ("b", 700), ("c", 12)] {
+        assert_eq!(case.name(key, Some(ordinal), "me").await, Naming::Made);
+    }
+    case.name("plain", None, "me").await;
+    let skips = async |range| case.store.skips(&case.space, range).await.unwrap();
+    assert_eq!(skips(0..1_000).await, [3, 12, 700]);
+    assert_eq!((skips(4..12).await, skips(12..13).await), (vec![], vec![12]));
+    let floor = case.floor(0, 0).await;
+    let remove =
+        async |key, owner| case.store.remove_name(&case.space, key, owner, &floor).await.unwrap();
+    assert!(remove("b", "you").await.unwrap().removed_at.is_none(), "it is not theirs");
+    assert!(remove("b", "me").await.unwrap().removed_at.is_some());
+    assert_eq!((remove("b", "me").await, remove("x", "me").await), (None, None));
+    assert_eq!(skips(0..1_000).await, [3, 12, 700]);
+    // Whoever comes next may have it, also when its range was granted since.
+    case.lease(900).await;
+    assert_eq!(case.name("b", Some(700), "you").await, Naming::Made);
+    let found = case.store.named(&case.space, "b").await.unwrap().unwrap();
+    assert_eq!((found.owner.as_str(), found.removed_at), ("you", None));
+}
+
+pub(super) async fn a_batch_tells_of_each_name(case: &Case) {
+    case.with_capacity(1_000).await;
+    case.lease(10).await;
+    let names = [("one", Some(20)), ("low", Some(5)), ("two", None), ("one", Some(20))];
+    let outcomes = case.names(&names, "me").await.unwrap();
+    assert_eq!(outcomes, [Naming::Made, Naming::Taken, Naming::Made, Naming::Mine]);
+    let many: Vec<(String, Option<u64>)> =
+        (100..100 + case.store.names_max() as u64).map(|it| (format!("n{it}"), Some(it))).collect();
+    let many: Vec<(&str, Option<u64>)> =
+        many.iter().map(|(key, ordinal)| (key.as_str(), *ordinal)).take(800).collect();
+    let outcomes = case.names(&many, "me").await.unwrap();
+    assert!(outcomes.len() == many.len() && outcomes.iter().all(|it| *it == Naming::Made));
+    assert_eq!(case.store.skips(&case.space, 0..1_000).await.unwrap().len(), many.len() + 1);
+}
+
+pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
+    case.with_capacity(100).await;
+    let floor = case.floor(50, 0).await;
+    let batch = NameBatch {
+        space: case.space.clone(),
+        purpose: NamePurpose::Used,
+        owner: String::new(),
+        names: vec![NewName { key: "k".to_owned(), ordinal: Some(1) }],
+        floor: floor.clone(),
+    };
+    assert!(is_went_back(&case.store.add_names(&batch).await));
+    assert!(is_went_back(&case.store.remove_name(&case.space, "k", "", &floor).await));
+    assert!(case.store.skips(&case.space, 0..100).await.unwrap().is_empty());
+    let floor = case.floor(0, 0).await;
+    case.store.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.add_names(&NameBatch { floor, ..batch }).await;
+    assert!(matches!(sealed, Err(StoreError::Sealed(_))), "{sealed:?}");
+}
+
+pub(super) async fn a_key_is_a_name_or_granted_never_both(case: &Case) {
+    const CAPACITY: u64 = 1_500;
+    case.with_capacity(CAPACITY).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..3_u64 {
+        let other = Case { instance: Instance::this_process(), ..case.another().await };
+        tasks.spawn(async move {
+            let mut drawn = Vec::new();
+            loop {
+                let grant = match other.lease_as(other.ask(1 + number * 3)).await {
+                    Ok(grant) => grant,
+                    Err(StoreError::Exhausted { .. }) => return (drawn, Vec::new()),
+                    Err(StoreError::Unavailable(_)) => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let skips = other.store.skips(&other.space, grant.ordinals.clone()).await.unwrap();
+                drawn.extend(grant.ordinals.filter(|ordinal| !skips.contains(ordinal)));
+            }
+        });
+    }
+    for number in 0..2_u64 {
+        let other = case.another().await;
+        tasks.spawn(async move {
+            let mut named = Vec::new();
+            // Ordinals all over the space, those that are about to be granted among them.
+            for turn in 0..250 {
+                let ordinal = (turn * 7 + number * 3 + turn * turn) % CAPACITY;
+                let name = (format!("k{ordinal}"), Some(ordinal));
+                let owner = format!("owner {number}");
+                match other.names(&[(name.0.as_str(), name.1)], &owner).await {
+                    Ok(outcomes) if outcomes[0] == Naming::Made => named.push(ordinal),
+                    Ok(_) | Err(StoreError::Unavailable(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            (Vec::new(), named)
+        });
+    }
+    let (mut drawn, mut named) = (Vec::new(), Vec::new());
+    for (some_drawn, some_named) in tasks.join_all().await {
+        drawn.extend(some_drawn);
+        named.extend(some_named);
+    }
+    let named: HashSet<u64> = named.into_iter().collect();
+    let both: Vec<&u64> = drawn.iter().filter(|ordinal| named.contains(ordinal)).collect();
+    assert!(both.is_empty(), "named and handed out: {both:?}");
+    assert!(!named.is_empty(), "no name was quick enough");
+    let all: HashSet<u64> = drawn.iter().copied().chain(named.iter().copied()).collect();
+    assert_eq!(all.len() as u64, CAPACITY, "every ordinal went somewhere");
+    assert_eq!(drawn.len() + named.len(), all.len(), "and none twice");
+}
+
+impl Case {
+    /// Another handle on the same space.
+    async fn another(&self) -> Case {
+        Case {
+            url: self.url.clone(),
+            store: keymill::store::open(&self.url, Opening::default()).await.unwrap(),
+            instance: self.instance.clone(),
+            space: self.space.clone(),
+        }
+    }
+
+    async fn name(&self, key: &str, ordinal: Option<u64>, owner: &str) -> Naming {
+        self.names(&[(key, ordinal)], owner).await.unwrap()[0]
+    }
+
+    async fn names(
+        &self,
+        names: &[(&str, Option<u64>)],
+        owner: &str,
+    ) -> Result<Vec<Naming>, StoreError> {
+        let new = |(key, ordinal): &(&str, Option<u64>)| NewName {
+            key: (*key).to_owned(),
+            ordinal: *ordinal,
+        };
+        let batch = NameBatch {
+            space: self.space.clone(),
+            purpose: NamePurpose::Alias,
+            owner: owner.to_owned(),
+            names: names.iter().map(new).collect(),
+            floor: self.floor(0, 0).await,
+        };
+        Ok(self.store.add_names(&batch).await?.outcomes)
+    }
+}
