@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::AliasCommand;
 use super::{check_safety, open_service};
@@ -45,6 +46,10 @@ pub(super) async fn import_used(
         let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
         Box::new(BufReader::with_capacity(1 << 16, opened))
     };
+    let progress = ProgressBar::new_spinner().with_style(
+        ProgressStyle::with_template("{spinner} {human_pos} keys, {per_sec}, {elapsed}")
+            .expect("the template is right"),
+    );
     let mut total = Imported::default();
     let mut refused = 0_u64;
     let mut batch: Vec<(u64, String)> = Vec::new();
@@ -67,15 +72,19 @@ pub(super) async fn import_used(
             let imported = service.import_used(space, &keys).await?;
             total.made += imported.made;
             total.known += imported.known;
-            for (place, problem) in imported.refused {
-                refuse(&mut refused, batch[place].0, &problem);
-            }
+            progress.suspend(|| {
+                for (place, problem) in &imported.refused {
+                    refuse(&mut refused, batch[*place].0, problem);
+                }
+            });
+            progress.inc(batch.len() as u64);
             batch.clear();
         }
         if line.is_none() {
             break;
         }
     }
+    progress.finish_and_clear();
     eprintln!(
         "keymill: {} keys imported, {} were there already, {refused} refused",
         total.made, total.known

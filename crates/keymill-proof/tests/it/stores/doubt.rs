@@ -92,6 +92,11 @@ fn an_instance_paused_in_a_transaction_stops_nobody_for_long(kind: Kind) {
     let mut received = Received::default();
     received.add(&take(&paused, "links", 10));
 
+    // Its first heartbeat commits as well; the next is a minute away.
+    let address = paused.address().to_string();
+    eventually("its first sign of life is on record", || {
+        get(&direct, "/v1/instances").text().contains(&address)
+    });
     proxy.set(Fault::HoldBack(commit_of(kind)));
     let mut client = Client::new(paused.address()).time_max(Duration::from_secs(1));
     // Down to where it leases again: the lease waits for its commit.
