@@ -31,8 +31,8 @@ use tx::Tx;
 use super::values::{json, now, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NameBatch, NameRecord, Named, Naming, NewSpace, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError,
+    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
+    StoreError,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
@@ -268,31 +268,7 @@ impl Store for SqliteStore {
 
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
         let batch = batch.clone();
-        self.change(move |tx| {
-            let mut space = tx.space_above(&batch.space, &batch.floor)?;
-            if space.sealed {
-                return Err(StoreError::Sealed(batch.space.clone()));
-            }
-            let mut outcomes = Vec::with_capacity(batch.names.len());
-            for new in &batch.names {
-                let known = tx.query(|connection| name_of(connection, &batch.space, &new.key))?;
-                let outcome = batch.judge(&space, new, known.as_ref());
-                if outcome == Naming::Made {
-                    let (ordinal, purpose) = (new.ordinal.map(signed), batch.purpose.name());
-                    tx.execute(
-                        NAME_PUT,
-                        params![batch.space, new.key, ordinal, purpose, batch.owner, now()],
-                    )?;
-                }
-                outcomes.push(outcome);
-            }
-            if outcomes.contains(&Naming::Made) {
-                space.mark.revision += 1;
-                tx.move_to(&space)?;
-            }
-            Ok(Named { mark: space.mark, outcomes })
-        })
-        .await
+        self.change(move |tx| tx.add_names(&batch)).await
     }
 
     async fn remove_name(
@@ -302,23 +278,9 @@ impl Store for SqliteStore {
         owner: &str,
         floor: &Floor,
     ) -> Result<Option<NameRecord>, StoreError> {
-        let (name, key) = (space.to_owned(), key.to_owned());
+        let (space, key) = (space.to_owned(), key.to_owned());
         let (owner, floor) = (owner.to_owned(), floor.clone());
-        self.change(move |tx| {
-            let mut space = tx.space_above(&name, &floor)?;
-            let known = tx.query(|connection| name_of(connection, &name, &key))?;
-            let Some(known) = known.filter(|known| known.removed_at.is_none()) else {
-                return Ok(None);
-            };
-            if known.owner != owner {
-                return Ok(Some(known));
-            }
-            tx.execute(NAME_REMOVE, params![name, key, now()])?;
-            space.mark.revision += 1;
-            tx.move_to(&space)?;
-            tx.query(|connection| name_of(connection, &name, &key))
-        })
-        .await
+        self.change(move |tx| tx.remove_name(&space, &key, &owner, &floor)).await
     }
 
     async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {

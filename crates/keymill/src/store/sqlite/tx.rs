@@ -5,15 +5,18 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::rows::{identity, space_named};
+use super::rows::{identity, name_of, space_named};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_MOVE, floor_file,
-    fold_error,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME_PUT, NAME_REMOVE,
+    SPACE_MOVE, floor_file, fold_error,
 };
 use crate::floor::{Floor, mark_in};
 use crate::instance::Instance;
 use crate::store::values::{json, now, signed, unsigned};
-use crate::store::{Grant, LeaseAsk, LeaseId, Purpose, SpaceRecord, StoreError};
+use crate::store::{
+    Grant, LeaseAsk, LeaseId, NameBatch, NameRecord, Named, Naming, Purpose, SpaceRecord,
+    StoreError,
+};
 
 /// A transaction whose errors are the store's.
 pub(super) struct Tx<'a> {
@@ -93,6 +96,51 @@ impl Tx<'_> {
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance)?;
         self.move_to(&space)?;
         Ok(grant)
+    }
+
+    pub(super) fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let mut space = self.space_above(&batch.space, &batch.floor)?;
+        if space.sealed {
+            return Err(StoreError::Sealed(batch.space.clone()));
+        }
+        let mut outcomes = Vec::with_capacity(batch.names.len());
+        for new in &batch.names {
+            let known = self.name(&batch.space, &new.key)?;
+            let outcome = batch.judge(&space, new, known.as_ref());
+            if outcome == Naming::Made {
+                let (ordinal, purpose) = (new.ordinal.map(signed), batch.purpose.name());
+                let params = params![batch.space, new.key, ordinal, purpose, batch.owner, now()];
+                self.execute(NAME_PUT, params)?;
+            }
+            outcomes.push(outcome);
+        }
+        if outcomes.contains(&Naming::Made) {
+            space.mark.revision += 1;
+            self.move_to(&space)?;
+        }
+        Ok(Named { mark: space.mark, outcomes })
+    }
+
+    pub(super) fn remove_name(
+        &self,
+        name: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let mut space = self.space_above(name, floor)?;
+        let known = self.name(name, key)?.filter(|known| known.removed_at.is_none());
+        if known.as_ref().is_none_or(|known| known.owner != owner) {
+            return Ok(known);
+        }
+        self.execute(NAME_REMOVE, params![name, key, now()])?;
+        space.mark.revision += 1;
+        self.move_to(&space)?;
+        self.name(name, key)
+    }
+
+    fn name(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+        self.query(|connection| name_of(connection, space, key))
     }
 
     /// Writes down how far a space has come.
