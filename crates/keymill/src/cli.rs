@@ -89,7 +89,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level)?;
+    // What the migrations find to do is said by `store migrate`.
+    let quiet = "refinery_core=warn".parse().expect("a directive");
+    let filter = EnvFilter::try_new(&config.log_level)?.add_directive(quiet);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match config.log_format {
         LogFormat::Text => {

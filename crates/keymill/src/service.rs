@@ -359,7 +359,9 @@ async fn stored_secret(
     }
     let spaces = store.spaces().await?;
     if let Some(space) = spaces.into_iter().find(|space| space.fingerprint.is_some()) {
-        return Err(ServiceError::SecretMissing { space: space.name });
+        // Another instance may have made both since the first look.
+        let made = store.secret(None).await?.map(Master::made_up);
+        return made.ok_or(ServiceError::SecretMissing { space: space.name });
     }
     spaces::check_store(floors)?;
     let text = store.secret(Some(&Master::random_text())).await?;
