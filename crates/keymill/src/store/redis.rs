@@ -11,6 +11,7 @@
 //!   which moves on with every new replication ID, so that a server that was cut off is refused.
 
 mod connection;
+mod keys;
 mod rows;
 mod scripts;
 
@@ -21,6 +22,7 @@ use deadpool::managed::{Object, Pool};
 use redis::ScriptInvocation;
 
 use connection::Server;
+use keys::Keys;
 use rows::{Fields, instance_from, lease_from, name_from, reply, space_from};
 use scripts::Scripts;
 
@@ -43,17 +45,11 @@ pub struct RedisStore {
     created: bool,
 }
 
-/// The names of keys.
-#[derive(Debug)]
-struct Keys {
-    prefix: String,
-}
-
 impl RedisStore {
     /// Connects to the server, and gives it keymill's stamp where it has none if `create`.
     pub async fn open(url: &str, opening: Opening) -> Result<RedisStore, StoreError> {
         let server = Server::parse(url, opening)?;
-        let keys = Keys { prefix: server.prefix().to_owned() };
+        let keys = Keys::under(server.prefix());
         let created = server.prepare(opening).await?;
         Ok(RedisStore { pool: pool::new(server), scripts: Scripts::new(), keys, created })
     }
@@ -426,33 +422,6 @@ impl Store for RedisStore {
     fn place(&self) -> Place {
         let location = self.pool.manager().shown();
         Place { kind: "redis", location, created: self.created }
-    }
-}
-
-impl Keys {
-    /// A space's own key; all its others have the same hash tag.
-    fn space(&self, name: &str) -> String {
-        format!("{}:{{{name}}}", self.prefix)
-    }
-
-    fn of_space(&self, name: &str, what: &str) -> String {
-        format!("{}:{what}", self.space(name))
-    }
-
-    fn spaces(&self) -> String {
-        format!("{}:spaces", self.prefix)
-    }
-
-    fn instance(&self, id: &str) -> String {
-        format!("{}:instance:{id}", self.prefix)
-    }
-
-    fn instances(&self) -> String {
-        format!("{}:instances", self.prefix)
-    }
-
-    fn secret(&self) -> String {
-        format!("{}:secret", self.prefix)
     }
 }
 

@@ -1,0 +1,38 @@
+//! The names of keys in Redis.
+
+/// Where a store begins.
+#[derive(Debug)]
+pub(super) struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub(super) fn under(prefix: &str) -> Keys {
+        Keys { prefix: prefix.to_owned() }
+    }
+
+    /// A space's own key; all its others have the same hash tag.
+    pub(super) fn space(&self, name: &str) -> String {
+        format!("{}:{{{name}}}", self.prefix)
+    }
+
+    pub(super) fn of_space(&self, name: &str, what: &str) -> String {
+        format!("{}:{what}", self.space(name))
+    }
+
+    pub(super) fn spaces(&self) -> String {
+        format!("{}:spaces", self.prefix)
+    }
+
+    pub(super) fn instance(&self, id: &str) -> String {
+        format!("{}:instance:{id}", self.prefix)
+    }
+
+    pub(super) fn instances(&self) -> String {
+        format!("{}:instances", self.prefix)
+    }
+
+    pub(super) fn secret(&self) -> String {
+        format!("{}:secret", self.prefix)
+    }
+}
