@@ -4,8 +4,11 @@
 
 mod alias;
 mod args;
+mod audit;
 mod config;
 mod explain;
+mod import;
+mod pool;
 mod secret;
 mod serve;
 mod space;
@@ -57,10 +60,12 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = Config::load(&flags)?;
     match args.command {
         Command::Serve { .. } => serve::run(config).await,
-        Command::Take { space, count } => take::run(config, space, count).await,
+        Command::Take { space, count, caller } => take::run(config, space, count, caller).await,
         Command::Explain { space, key, json } => explain::run(config, &space, &key, json).await,
         Command::Space(command) => space::run(config, command).await,
         Command::Alias(command) => alias::run(config, command).await,
+        Command::Pool(command) => pool::run(config, command).await,
+        Command::Audit(command) => audit::run(config, command).await,
         Command::Store(command) => store::run(config, command).await,
         Command::Secret(command) => secret::run(config, command).await,
         Command::Config(_) | Command::Completions { .. } => unreachable!("handled above"),
@@ -74,10 +79,18 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     }
     eprintln!("keymill: {error:#}");
     let code = match error.downcast_ref::<ServiceError>() {
-        Some(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) => 4,
+        Some(
+            ServiceError::Exhausted { .. }
+            | ServiceError::PoolEmpty { .. }
+            | ServiceError::Sealed(_),
+        ) => 4,
         Some(ServiceError::Taken { .. }) => 6,
         Some(ServiceError::WentBack(_)) => 5,
-        Some(ServiceError::StoreUnavailable(_) | ServiceError::Dry { .. }) => 3,
+        Some(
+            ServiceError::StoreUnavailable(_)
+            | ServiceError::Dry { .. }
+            | ServiceError::PoolFilling { .. },
+        ) => 3,
         _ => 1,
     };
     ExitCode::from(code)

@@ -12,7 +12,8 @@
 //! - `front`: protocols, and only protocols.
 //! - [`service`]: what every front calls: take, explain, spaces, audit.
 //! - [`mill`], [`lease`], [`refill`] (and its `pace`): the hot path, lock-free, and what keeps it supplied.
-//! - [`space`], [`secret`], [`floor`], [`instance`]: the words they are written in.
+//! - [`pool`], [`claim`]: the same for keys that are rows.
+//! - [`space`], [`digest`], [`secret`], [`floor`], [`instance`]: the words they are written in.
 //! - [`store`]: databases, and only databases.
 
 #[cfg(feature = "cli")]
@@ -28,14 +29,17 @@ pub mod server;
 
 pub mod service;
 
+pub mod claim;
 pub mod lease;
 #[cfg(test)]
 mod lease_tests;
 pub mod mill;
 mod pace;
+pub mod pool;
 pub mod refill;
 pub mod skip;
 
+pub mod digest;
 pub mod floor;
 pub mod instance;
 pub mod secret;

@@ -38,6 +38,8 @@ pub enum Outlook {
     Filling,
     /// The store does not answer; `refill` keeps asking.
     Away(String),
+    /// The pool is empty and being filled.
+    PoolFilling,
     /// Every ordinal is granted; asked again with every heartbeat.
     Exhausted {
         /// How many are in open leases of other instances.
@@ -55,6 +57,9 @@ pub enum Dry {
     /// No lease came in time.
     #[error("no keys at hand, and none came in time ({0})")]
     Late(String),
+    /// The pool is empty and being filled.
+    #[error("the pool is empty and being filled")]
+    PoolFilling,
     /// More callers wait than may.
     #[error("no keys at hand, and too many callers wait for them already")]
     Crowded,
@@ -195,7 +200,7 @@ impl Mill {
                 return Ok(ordinals);
             }
             match &**self.outlook.load() {
-                Outlook::Filling | Outlook::Away(_) => {}
+                Outlook::Filling | Outlook::Away(_) | Outlook::PoolFilling => {}
                 Outlook::Exhausted { held_elsewhere } => {
                     return Err(Dry::Exhausted { held_elsewhere: *held_elsewhere });
                 }
@@ -204,10 +209,11 @@ impl Mill {
             }
             self.low.notify_one();
             if tokio::time::timeout_at(deadline, filled).await.is_err() {
-                return Err(Dry::Late(match &**self.outlook.load() {
-                    Outlook::Away(reason) => reason.clone(),
-                    _ => "the store is slow".to_owned(),
-                }));
+                return Err(match &**self.outlook.load() {
+                    Outlook::Away(reason) => Dry::Late(reason.clone()),
+                    Outlook::PoolFilling => Dry::PoolFilling,
+                    _ => Dry::Late("the store is slow".to_owned()),
+                });
             }
         }
     }

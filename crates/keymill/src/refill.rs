@@ -22,6 +22,7 @@ use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
+use crate::pool::Pool;
 use crate::skip::Skips;
 use crate::space::Tuning;
 use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Store, StoreError};
@@ -47,6 +48,8 @@ pub struct Refill {
     pub mill: Arc<Mill>,
     /// What is left out of it.
     pub skips: Arc<Skips>,
+    /// Where keys are claimed instead of leased, if they are rows of a pool.
+    pub pool: Option<Pool>,
     /// The space's changeable settings.
     pub tuning: watch::Receiver<Tuning>,
     /// Ticks with every heartbeat.
@@ -112,12 +115,17 @@ impl Refill {
             let size = if retry.doubted { 1 } else { self.size(&pace, &tuning) };
             let left = self.mill.left();
             let spent = spent(&held, left);
-            match self.lease(size, &spent).await {
+            let granted = match &self.pool {
+                Some(pool) => pool.claim(size, &tuning, &self.mill).await,
+                None => self.lease(size, &spent).await,
+            };
+            match granted {
                 Ok(grant) => {
                     held.retain(|lease| !spent.contains(&lease.lease));
                     held.push(Held { lease: grant.lease, ordinals: grant.ordinals.clone() });
                     retry = Retry::default();
                     self.mill.fill(grant.ordinals);
+                    self.look_after_pool(&held, grant.left, &tuning).await;
                     // One lease may not be enough: look again at once.
                     self.mill.low.notify_one();
                 }
@@ -144,7 +152,7 @@ impl Refill {
             // Asked again with every heartbeat, and once when there is a spent lease to report.
             Outlook::Exhausted { .. } => return beat || !spent(held, left).is_empty(),
             Outlook::WentBack(_) | Outlook::Sealed => return beat,
-            Outlook::Filling => {}
+            Outlook::Filling | Outlook::PoolFilling => {}
         }
         // A mill that nobody has asked for anything leases nothing.
         if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
@@ -192,6 +200,24 @@ impl Refill {
             "leased"
         );
         Ok(grant)
+    }
+
+    /// Forgets spent claims, and fills a pool that runs low.
+    async fn look_after_pool(&self, held: &[Held], available: u64, tuning: &Tuning) {
+        let Some(pool) = &self.pool else { return };
+        if let Some(oldest) = held.first() {
+            pool.claims.forget_below(oldest.ordinals.start);
+        }
+        if available >= tuning.low_water {
+            return;
+        }
+        match pool.top_up(tuning).await {
+            // Those that are in the pool are the last ones.
+            Ok(_) | Err(StoreError::Exhausted { .. }) => {}
+            Err(error) => {
+                tracing::warn!(space = self.space, "the pool runs low and was not filled: {error}");
+            }
+        }
     }
 
     /// Turns a refusal into the mill's outlook and the time of the next try.
@@ -267,6 +293,9 @@ impl Refill {
     }
 
     async fn give_back_one(&self, lease: LeaseId, rest: Range<u64>) -> Result<(), StoreError> {
+        if let Some(pool) = &self.pool {
+            return pool.give_back(rest).await;
+        }
         let floor = floor_of(&self.floors, &self.space).await?;
         let (space, instance) = (self.space.clone(), self.instance.id.clone());
         let mark = self.store.give_back(&GiveBack { space, instance, lease, rest, floor }).await?;

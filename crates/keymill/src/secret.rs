@@ -76,6 +76,13 @@ impl Master {
         key
     }
 
+    /// The key under which a space's inputs are digested.
+    pub fn digest_key(&self, name: &str) -> Zeroizing<[u8; 32]> {
+        let mut key = Zeroizing::new([0; 32]);
+        self.expand(&[b"keymill digest v1\0", name.as_bytes()], key.as_mut());
+        key
+    }
+
     /// Tells one secret from another without giving either away.
     pub fn fingerprint(&self, name: &str) -> String {
         let mut bytes = [0; 8];
@@ -86,7 +93,7 @@ impl Master {
     fn expand(&self, info: &[&[u8]], out: &mut [u8]) {
         Hkdf::<Sha256>::new(Some(b"keymill"), self.text.as_bytes())
             .expand_multi_info(info, out)
-            .expect("HKDF gives up to 8160 bytes, this asks for 16");
+            .expect("HKDF gives up to 8160 bytes, this asks for 32 at the most");
     }
 }
 

@@ -4,13 +4,19 @@
 //! and no database.
 
 mod audit;
+mod digest;
 mod explain;
 mod health;
 mod heartbeat;
+mod import;
+mod ledger;
 mod names;
+mod pool;
 mod registry;
 mod spaces;
 mod take;
+mod together;
+mod used;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,13 +28,17 @@ use keymill_core::Blocklist;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use digest::DigestAnswer;
 pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
+pub use import::{Import, ImportInto, ImportReport};
 pub use names::{AliasRules, Imported};
+pub use pool::Filling;
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
-pub use take::Taken;
+pub use take::{Taken, check_caller};
 
+use crate::digest::DigestError;
 use crate::floor::{Floors, OtherStore};
 use crate::instance::Instance;
 use crate::mill::Dry;
@@ -113,6 +123,15 @@ pub enum ServiceError {
         /// The most that can be asked for.
         max: u32,
     },
+    /// The name of a caller cannot be one.
+    #[error("caller must have at most {max} bytes, and no control characters")]
+    BadCaller {
+        /// The longest, in bytes.
+        max: usize,
+    },
+    /// The input cannot be digested.
+    #[error(transparent)]
+    BadInput(#[from] DigestError),
     /// The definition contradicts itself.
     #[error(transparent)]
     BadDefinition(#[from] DefinitionError),
@@ -188,6 +207,34 @@ pub enum ServiceError {
         space: String,
         /// How many ordinals are in open leases of other instances.
         held_elsewhere: u64,
+    },
+    /// The pool has no keys, and nobody fills it.
+    #[error(
+        "the pool of `{space}` is empty: fill it with `keymill pool fill {space} --count N`, or set \
+         `low_water` and it fills itself"
+    )]
+    PoolEmpty {
+        /// The space.
+        space: String,
+    },
+    /// The pool has no keys, and is being filled.
+    #[error("the pool of `{space}` is empty and being filled; try again soon")]
+    PoolFilling {
+        /// The space.
+        space: String,
+    },
+    /// The space is of a kind that cannot do this.
+    #[error("{0}")]
+    WrongKind(String),
+    /// The key cannot be retired.
+    #[error("`{key}` of the keyspace `{space}` cannot be retired: {problem}")]
+    NotRetirable {
+        /// The space.
+        space: String,
+        /// The key.
+        key: String,
+        /// Why.
+        problem: String,
     },
     /// The space was ended.
     #[error("the keyspace `{0}` is sealed: it hands out no more keys")]
@@ -337,6 +384,7 @@ impl ServiceError {
         match dry {
             Dry::Exhausted { held_elsewhere } => ServiceError::Exhausted { space, held_elsewhere },
             Dry::Sealed => ServiceError::Sealed(space),
+            Dry::PoolFilling => ServiceError::PoolFilling { space },
             Dry::WentBack(how) => ServiceError::WentBack(how),
             Dry::Late(_) | Dry::Crowded | Dry::Stopping => {
                 ServiceError::Dry { space, reason: dry.to_string() }

@@ -42,21 +42,26 @@ impl Skips {
 
     /// Gives what is left of a run without its skips to `each`, run by run.
     #[inline]
-    pub fn leave_out(&self, run: Range<u64>, mut each: impl FnMut(Range<u64>)) {
-        let skips = self.ordinals.load();
-        let mut start = run.start;
-        if !skips.is_empty() {
-            let first = skips.partition_point(|skip| *skip < run.start);
-            for &skip in skips[first..].iter().take_while(|skip| **skip < run.end) {
-                if start < skip {
-                    each(start..skip);
-                }
-                start = skip + 1;
+    pub fn leave_out(&self, run: Range<u64>, each: impl FnMut(Range<u64>)) {
+        without(&self.ordinals.load(), run, each);
+    }
+}
+
+/// Gives what is left of a run without some skips, which are in order, to `each`, run by run.
+#[inline]
+pub(crate) fn without(skips: &[u64], run: Range<u64>, mut each: impl FnMut(Range<u64>)) {
+    let mut start = run.start;
+    if !skips.is_empty() {
+        let first = skips.partition_point(|skip| *skip < run.start);
+        for &skip in skips[first..].iter().take_while(|skip| **skip < run.end) {
+            if start < skip {
+                each(start..skip);
             }
+            start = skip + 1;
         }
-        if start < run.end {
-            each(start..run.end);
-        }
+    }
+    if start < run.end {
+        each(start..run.end);
     }
 }
 

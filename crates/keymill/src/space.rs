@@ -9,10 +9,16 @@ use std::time::Duration;
 use keymill_core::{Codec, CodecError, Shape, ShapeError, ShapeSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Normalize;
 use crate::secret::Master;
 
 /// No space has more ordinals than this, so that every store can count them in 64 signed bits.
 pub const CAPACITY_MAX: u64 = i64::MAX as u64;
+
+/// The most keys that a pool keeps by itself.
+const LOW_WATER_MAX: u64 = 100_000_000;
+/// The longest life of a key: a thousand years.
+const TTL_SECONDS_MAX: u64 = 31_556_952_000;
 
 /// Where a space's keys come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,6 +31,24 @@ pub enum Kind {
     Shuffled,
     /// Leased ordinals written as they are.
     Sequential,
+    /// Shuffled keys that are written out in advance, and keys that the user imports: rows that
+    /// move from one table to another.
+    Pooled,
+    /// The key of an input is made of the input: the same one gives the same key.
+    Digest,
+}
+
+/// What is written down of keys that are handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum Audit {
+    /// The leases and claims that they come from.
+    #[default]
+    Batch,
+    /// Every key with its time and its caller, before it is handed out.
+    Key,
 }
 
 /// The permanent part of a space: two spaces with one definition make the same keys.
@@ -48,6 +72,9 @@ pub struct Definition {
     pub step: u64,
     /// The first number; below `step`.
     pub offset: u64,
+    /// With kind `digest`: which inputs count as one.
+    #[serde(skip_serializing_if = "is_none")]
+    pub normalize: Normalize,
 }
 
 /// The part of a space that may change at any time.
@@ -63,6 +90,15 @@ pub struct Tuning {
     pub horizon_seconds: u64,
     /// Whether keys that the blocklist matches are skipped.
     pub blocklist: bool,
+    /// What is written down of keys that are handed out.
+    pub audit: Audit,
+    /// A pool with fewer keys than this is filled up; 0 leaves that to `pool fill`.
+    pub low_water: u64,
+    /// How many seconds a key of a pool lives once it is handed out; 0 for ever.
+    pub ttl_seconds: u64,
+    /// With audit `key`, after how many seconds others may have a pool's keys that an instance
+    /// reserved and did not hand out.
+    pub reserve_seconds: u64,
 }
 
 /// A space as somebody typed it, in a file, a request or on the command line: whatever is left
@@ -106,6 +142,10 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
+    /// With kind digest: which inputs count as one [default: none]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<Normalize>,
     /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
     /// is made [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "ORDINAL"))]
@@ -127,6 +167,25 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklist: Option<bool>,
+    /// Write down leases and claims (batch), or every key before it is handed out (key); changeable
+    /// [default: batch]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+    /// Fill a pool that has fewer keys than this; 0 leaves that to `pool fill`; changeable
+    /// [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_water: Option<u64>,
+    /// How long a pool's key lives once it is handed out; 0 for ever; changeable [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+    /// With audit key, when a pool's keys that were reserved and not handed out are free again;
+    /// changeable [default: 300]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve_seconds: Option<u64>,
 }
 
 /// Why a definition cannot be used.
@@ -190,9 +249,23 @@ impl Definition {
     pub fn check(&self) -> Result<(), DefinitionError> {
         let shape = self.shape()?;
         match self.kind {
-            Kind::Sequential => Codec::sequential(shape, self.step, self.offset)?,
-            Kind::Shuffled => Codec::shuffled(shape, self.step, self.offset, &[0; 16])?,
+            Kind::Sequential | Kind::Digest => Codec::sequential(shape, self.step, self.offset)?,
+            Kind::Shuffled | Kind::Pooled => {
+                Codec::shuffled(shape, self.step, self.offset, &[0; 16])?
+            }
         };
+        if self.kind != Kind::Digest && self.normalize != Normalize::None {
+            return Err(DefinitionError::Setting {
+                setting: "normalize",
+                problem: "goes with kind digest".to_owned(),
+            });
+        }
+        if self.kind == Kind::Digest && (self.step > 1 || self.length == 0) {
+            return Err(DefinitionError::Setting {
+                setting: "kind",
+                problem: "digest goes with step 1 and a length of 1 or more".to_owned(),
+            });
+        }
         Ok(())
     }
 
@@ -200,11 +273,13 @@ impl Definition {
     pub fn codec(&self, name: &str, master: &Master) -> Result<Codec, DefinitionError> {
         let shape = self.shape()?;
         match self.kind {
-            Kind::Sequential => Ok(Codec::sequential(shape, self.step, self.offset)?),
-            Kind::Shuffled if self.step > 1 && master.is_made_up() => {
+            Kind::Sequential | Kind::Digest => {
+                Ok(Codec::sequential(shape, self.step, self.offset)?)
+            }
+            Kind::Shuffled | Kind::Pooled if self.step > 1 && master.is_made_up() => {
                 Err(DefinitionError::SecretNotShared { step: self.step })
             }
-            Kind::Shuffled => {
+            Kind::Shuffled | Kind::Pooled => {
                 let key = master.space_key(name, shape.alphabet().symbols(), self.length);
                 Ok(Codec::shuffled(shape, self.step, self.offset, &key)?)
             }
@@ -215,7 +290,7 @@ impl Definition {
     pub fn fingerprint(&self, name: &str, master: &Master) -> Option<String> {
         match self.kind {
             Kind::Sequential => None,
-            Kind::Shuffled => Some(master.fingerprint(name)),
+            Kind::Shuffled | Kind::Pooled | Kind::Digest => Some(master.fingerprint(name)),
         }
     }
 
@@ -236,6 +311,7 @@ impl Definition {
         compare("check", &self.check, &asked.check);
         compare("step", &self.step, &asked.step);
         compare("offset", &self.offset, &asked.offset);
+        compare("normalize", &self.normalize, &asked.normalize);
         differences
     }
 
@@ -257,6 +333,7 @@ impl Default for Definition {
             check: false,
             step: 1,
             offset: 0,
+            normalize: Normalize::None,
         }
     }
 }
@@ -274,6 +351,7 @@ impl SpaceSpec {
             check: self.check.unwrap_or(default.check),
             step: self.step.unwrap_or(default.step),
             offset: self.offset.unwrap_or(default.offset),
+            normalize: self.normalize.unwrap_or(default.normalize),
         }
     }
 
@@ -284,6 +362,10 @@ impl SpaceSpec {
             lease_size_max: self.lease_size_max.unwrap_or(before.lease_size_max),
             horizon_seconds: self.horizon_seconds.unwrap_or(before.horizon_seconds),
             blocklist: self.blocklist.unwrap_or(before.blocklist),
+            audit: self.audit.unwrap_or(before.audit),
+            low_water: self.low_water.unwrap_or(before.low_water),
+            ttl_seconds: self.ttl_seconds.unwrap_or(before.ttl_seconds),
+            reserve_seconds: self.reserve_seconds.unwrap_or(before.reserve_seconds),
         }
     }
 }
@@ -292,6 +374,16 @@ impl Tuning {
     /// How long an instance can serve without the store.
     pub fn horizon(&self) -> Duration {
         Duration::from_secs(self.horizon_seconds)
+    }
+
+    /// How long a key of a pool lives.
+    pub fn ttl(&self) -> Option<Duration> {
+        (self.ttl_seconds > 0).then(|| Duration::from_secs(self.ttl_seconds))
+    }
+
+    /// How long a reservation holds.
+    pub fn reserve_max(&self) -> Duration {
+        Duration::from_secs(self.reserve_seconds)
     }
 
     /// Refuses sizes that could never be asked for.
@@ -311,6 +403,15 @@ impl Tuning {
         if !(1..=604_800).contains(&self.horizon_seconds) {
             return refuse("horizon_seconds", "must be from 1 to 604800 (a week)".to_owned());
         }
+        if self.low_water > LOW_WATER_MAX {
+            return refuse("low_water", format!("must be at most {LOW_WATER_MAX}"));
+        }
+        if self.ttl_seconds > TTL_SECONDS_MAX {
+            return refuse("ttl_seconds", format!("must be at most {TTL_SECONDS_MAX}"));
+        }
+        if !(5..=604_800).contains(&self.reserve_seconds) {
+            return refuse("reserve_seconds", "must be from 5 to 604800 (a week)".to_owned());
+        }
         Ok(())
     }
 }
@@ -322,6 +423,10 @@ impl Default for Tuning {
             lease_size_max: 100_000_000,
             horizon_seconds: 15 * 60,
             blocklist: true,
+            audit: Audit::Batch,
+            low_water: 0,
+            ttl_seconds: 0,
+            reserve_seconds: 5 * 60,
         }
     }
 }
@@ -331,6 +436,8 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Shuffled => "shuffled",
             Kind::Sequential => "sequential",
+            Kind::Pooled => "pooled",
+            Kind::Digest => "digest",
         })
     }
 }
@@ -339,6 +446,11 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is `{}` in the store, `{}` here", self.setting, self.stored, self.asked)
     }
+}
+
+/// Definitions of other kinds are written as they were before there was this setting.
+fn is_none(normalize: &Normalize) -> bool {
+    *normalize == Normalize::None
 }
 
 /// Refuses names that would not be safe in a URL, a file or a metric.

@@ -24,6 +24,7 @@ use crate::instance::Instance;
 use crate::space::Tuning;
 
 mod error;
+pub mod keys;
 mod name;
 mod open;
 mod ranges;
@@ -55,6 +56,7 @@ mod tls;
 mod url;
 
 pub use error::{StoreError, WentBack};
+pub use keys::KeyStore;
 pub use name::{NameBatch, NamePurpose, NameRecord, Named, Naming, NewName};
 pub use open::{Opening, check_url, open};
 pub use ranges::Ranges;
@@ -167,6 +169,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Brings the schema up to date, and tells what was applied. Nothing, in a store that has none.
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
+    }
+
+    /// The rows of keys, in a store that keeps them.
+    fn keys(&self) -> Option<&dyn KeyStore> {
+        None
     }
 
     /// The store as people name it: its kind, and where it is, without passwords.

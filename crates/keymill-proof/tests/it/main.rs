@@ -7,6 +7,7 @@ mod end;
 mod interleaved;
 mod locked;
 mod names;
+mod pool;
 mod stops;
 mod stores;
 mod syncs;

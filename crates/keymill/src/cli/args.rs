@@ -51,6 +51,9 @@ pub(super) enum Command {
         /// How many
         #[arg(short = 'n', long, default_value_t = 1, allow_negative_numbers = true, value_parser = parse_count)]
         count: u64,
+        /// For whom, in a keyspace with audit `key`
+        #[arg(long, default_value = "", value_parser = parse_caller)]
+        caller: String,
     },
     /// Serve keys over HTTP
     #[command(
@@ -87,6 +90,12 @@ pub(super) enum Command {
     /// Keys that somebody chose
     #[command(subcommand)]
     Alias(AliasCommand),
+    /// Keys that are written out in advance, in a keyspace of kind `pooled`
+    #[command(subcommand)]
+    Pool(PoolCommand),
+    /// The record of single keys
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Look at the store, and update its schema
     #[command(subcommand)]
     Store(StoreCommand),
@@ -191,6 +200,73 @@ pub(super) enum AliasCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub(super) enum PoolCommand {
+    /// Write new keys into a pool
+    #[command(
+        after_help = "An interrupted fill has written whole batches; the same --up-to goes on from there.\n\nExamples:\n  keymill pool fill links --count 1000000\n  keymill pool fill links --up-to 10000000"
+    )]
+    Fill {
+        /// The keyspace
+        space: String,
+        /// How many to add
+        #[arg(long, value_name = "KEYS", value_parser = parse_count, required_unless_present = "up_to")]
+        count: Option<u64>,
+        /// Add as many as are missing until so many are available
+        #[arg(long, value_name = "KEYS", conflicts_with = "count")]
+        up_to: Option<u64>,
+    },
+    /// Put keys of your own into a pool
+    #[command(
+        after_help = "One key a line. Lines that cannot be imported are told by number, and the rest is imported.\n\nExample:\n  keymill pool import coupons codes.txt"
+    )]
+    Import {
+        /// The keyspace
+        space: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// List the keys that are available, in the order in which they will be handed out
+    #[command(after_help = "Example:\n  keymill pool export coupons > available.txt")]
+    Export {
+        /// The keyspace
+        space: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// List used keys by time: those of pools, and of keyspaces with audit `key`
+    #[command(
+        after_help = "Examples:\n  keymill audit export links > used.ndjson\n  keymill audit export links --format csv --from 2026-01-01T00:00:00Z --caller shop"
+    )]
+    Export {
+        /// The keyspace
+        space: String,
+        /// Used at this time or later
+        #[arg(long, value_name = "TIME")]
+        from: Option<jiff::Timestamp>,
+        /// Used before this time
+        #[arg(long, value_name = "TIME")]
+        to: Option<jiff::Timestamp>,
+        /// Handed out to this caller
+        #[arg(long)]
+        caller: Option<String>,
+        /// One JSON object a line, or comma-separated values
+        #[arg(long, value_enum, default_value_t = ExportFormat::Ndjson)]
+        format: ExportFormat,
+    },
+}
+
+/// How used keys are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExportFormat {
+    /// One JSON object a line.
+    Ndjson,
+    /// Comma-separated values (RFC 4180), with a header.
+    Csv,
+}
+
+#[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
     /// Look at the store, setting by setting; fails when one of them is unsafe
     #[command(
@@ -242,6 +318,14 @@ fn parse_count(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(count) if count > 0 => Ok(count),
         _ => Err("must be a whole number, 1 or more".to_owned()),
+    }
+}
+
+/// Reads for whom keys are taken.
+fn parse_caller(text: &str) -> Result<String, String> {
+    match crate::service::check_caller(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -38,6 +38,18 @@ fn print(asked: &str, explanation: &Explanation) {
     if let Some(number) = explanation.number {
         line("number", number.to_string());
     }
+    if let Some(used) = &explanation.used {
+        line("used", used.used_at.to_string());
+        if !used.caller.is_empty() {
+            line("caller", used.caller.clone());
+        }
+        if let Some(at) = used.expires_at {
+            line("expires", at.to_string());
+        }
+        if let Some(at) = used.retired_at {
+            line("retired", at.to_string());
+        }
+    }
     if let Some(lease) = &explanation.lease {
         line("lease", format!("{} of ordinals {:?}", lease.lease, lease.ordinals));
         let holder = &lease.holder;

@@ -10,7 +10,7 @@ use super::args::SpaceCommand;
 use super::open_service;
 use crate::config::Config;
 use crate::front::http::SpaceView;
-use crate::service::{Service, SpaceReport};
+use crate::service::{ImportInto, Service, SpaceReport};
 use crate::space::{Definition, Kind};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
@@ -34,7 +34,7 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
             );
         }
         SpaceCommand::ImportUsed { name, file } => {
-            return super::alias::import_used(&service, &name, &file).await;
+            return super::import::run(&service, &name, &file, ImportInto::Used).await;
         }
         SpaceCommand::Seal { name, yes } => {
             service.report(&name).await?;
@@ -102,6 +102,9 @@ fn print(report: &SpaceReport) {
     line("capacity", record.capacity.to_string());
     line("leased", report.leased.to_string());
     line("remaining", report.remaining.to_string());
+    if let Some(available) = report.available {
+        line("in the pool", available.to_string());
+    }
     line("next", format!("ordinal {}", record.mark.next));
     line("guessing", odds(report));
     line("rate", format!("{:.3} leased a second, on average", report.leased_rate));
@@ -140,8 +143,9 @@ fn shape(definition: &Definition) -> String {
 fn odds(report: &SpaceReport) -> String {
     match report.record.definition.kind {
         Kind::Sequential => "always: keys are in order".to_owned(),
-        Kind::Shuffled if report.leased == 0 => "never: no key in use".to_owned(),
-        Kind::Shuffled => format!("1 in {:.0}", 1.0 / report.density),
+        Kind::Digest => "by what their inputs are".to_owned(),
+        Kind::Shuffled | Kind::Pooled if report.leased == 0 => "never: no key in use".to_owned(),
+        Kind::Shuffled | Kind::Pooled => format!("1 in {:.0}", 1.0 / report.density),
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) async fn run(
     config: Config,
     space: Option<String>,
     count: u64,
+    caller: String,
 ) -> anyhow::Result<ExitCode> {
     let name = space.unwrap_or_else(|| config.default_space.clone());
     let wanted = config.wanted_space(&name);
@@ -35,7 +36,7 @@ pub(super) async fn run(
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
     let mut written = Ok(());
     let taken = service
-        .take_exactly(&space, count, |key| {
+        .take_exactly(&space, count, &caller, |key| {
             written = out.write_all(key).and_then(|()| out.write_all(b"\n"));
             written.is_ok()
         })

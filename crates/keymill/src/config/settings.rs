@@ -268,6 +268,10 @@ mod tests {
             lease_size_max: 0,
             horizon_seconds: 0,
             blocklist: false,
+            audit: crate::space::Audit::Key,
+            low_water: 9,
+            ttl_seconds: 9,
+            reserve_seconds: 9,
         };
         assert_eq!(links.tuning_over(&nothing), crate::space::Tuning::default());
     }

@@ -5,12 +5,15 @@
 
 mod aliases;
 mod audit;
+mod digests;
 mod docs;
 mod explain;
 mod health;
+mod pool;
 mod problem;
 mod spaces;
 mod take;
+mod used;
 mod wire;
 
 use std::convert::Infallible;
@@ -27,6 +30,7 @@ use hyper::{Method, Request, Response, header};
 use tower::ServiceExt;
 
 pub use problem::Problem;
+pub use used::UsedView;
 pub use wire::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 
 use crate::metrics::{Metrics, Route};
@@ -63,8 +67,12 @@ impl Http {
             .route("/v1/spaces", get(spaces::list))
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
             .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
-            .route("/v1/spaces/{space}/keys/{key}", get(explain::explain))
+            .route("/v1/spaces/{space}/keys/{key}", get(explain::explain).delete(used::retire))
             .route("/v1/spaces/{space}/aliases/{alias}", put(aliases::put).delete(aliases::delete))
+            .route("/v1/spaces/{space}/digests", post(digests::post))
+            .route("/v1/spaces/{space}/used", get(used::list))
+            // Answered above, as it streams.
+            .route("/v1/spaces/{space}/pool", on(MethodFilter::POST, problem::method_not_allowed))
             .route("/v1/leases", get(audit::leases))
             .route("/v1/instances", get(audit::instances))
             // Answered above; here only so that a wrong method is told from a wrong path.
@@ -94,11 +102,18 @@ impl Http {
         let path = request.uri().path();
         if request.method() == Method::POST
             && let Some(rest) = path.strip_prefix("/v1/spaces/")
-            && let Some(space) = rest.strip_suffix("/keys")
-            && !space.contains('/')
+            && let Some((space, what)) = rest.split_once('/')
         {
             let encoded_name = space.to_owned();
-            return (Route::Take, take::post(&self.state, &encoded_name, request).await);
+            match what {
+                "keys" => {
+                    return (Route::Take, take::post(&self.state, &encoded_name, request).await);
+                }
+                "pool" => {
+                    return (Route::Other, pool::post(&self.state, &encoded_name, request).await);
+                }
+                _ => {}
+            }
         }
         if request.method() == Method::GET && path == "/get-key" {
             return (Route::GetKey, take::get_key(&self.state, &request).await);

@@ -1,9 +1,11 @@
 //! Explaining a key: whether it can be of a space, which lease it came from, who held that.
 
+use jiff::Timestamp;
 use keymill_core::Located;
 use serde::Serialize;
 
 use super::{Service, ServiceError, Space};
+use crate::store::keys::{Found, UsedKey};
 use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose};
 
 /// What is known of a key.
@@ -21,6 +23,8 @@ pub struct Explanation {
     pub number: Option<u128>,
     /// The lease it came from.
     pub lease: Option<LeaseRecord>,
+    /// The record of its use, where single keys are recorded.
+    pub used: Option<UsedKey>,
 }
 
 /// What a key is to its space.
@@ -42,6 +46,12 @@ pub enum State {
     Alias,
     /// It was in use before this space was.
     Imported,
+    /// It waits in the pool.
+    Available,
+    /// It waits in the pool, for an instance that may hand it out.
+    Reserved,
+    /// Its time is over: it never comes back.
+    Retired,
 }
 
 impl Service {
@@ -49,7 +59,11 @@ impl Service {
     pub async fn explain(&self, name: &str, key: &str) -> Result<Explanation, ServiceError> {
         let space = self.space(name).await?;
         if let Some(known) = self.name_of(&space, key).await? {
-            return Ok(of_name(&space, known));
+            let found = match known.purpose {
+                NamePurpose::Pool => self.found(&space, &known.key).await?,
+                _ => None,
+            };
+            return Ok(of_name(&space, known, found));
         }
         let ordinal = match space.codec.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => ordinal,
@@ -67,13 +81,23 @@ impl Service {
             Err(error) => return Ok(invalid(error.to_string())),
         };
         let canonical = space.codec.key(ordinal);
+        let mut used = None;
         let record = self.inner.store.space(name).await?;
         let (state, reason, lease) = if ordinal >= record.mark.next {
             (State::Unissued, "it was not granted to any instance yet".to_owned(), None)
         } else {
             let lease = self.inner.store.lease_of(name, ordinal).await?;
-            let (state, reason) = judge(lease.as_ref());
-            if space.blocks(&canonical) {
+            let found = self.found(&space, canonical.as_str()).await?;
+            let is_row = found.is_some();
+            let (state, reason) = match found {
+                Some(found) => {
+                    let (state, reason) = of_row(&found);
+                    used = used_in(found);
+                    (state, reason)
+                }
+                None => judge(lease.as_ref()),
+            };
+            if !is_row && space.blocks(&canonical) {
                 let reason = "the blocklist matches it, so it is passed over".to_owned();
                 (State::Skipped, reason, lease)
             } else {
@@ -87,6 +111,7 @@ impl Service {
             ordinal: Some(ordinal),
             number: Some(space.codec.number(ordinal)),
             lease,
+            used,
         })
     }
 }
@@ -103,6 +128,9 @@ fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
             "`space advance` passed over it after the store went back in time; it may be in use"
                 .to_owned(),
         ),
+        (Purpose::Fill, _) => {
+            (State::Skipped, "it was passed over when the pool was filled".to_owned())
+        }
         (Purpose::Lease, Some(_)) => (State::Issued, format!("{holder} handed it out")),
         (Purpose::Lease, None) => {
             (State::Leased, format!("it is in a lease of {holder}, which may have handed it out"))
@@ -110,7 +138,7 @@ fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
     }
 }
 
-fn of_name(space: &Space, known: NameRecord) -> Explanation {
+fn of_name(space: &Space, known: NameRecord, found: Option<Found>) -> Explanation {
     let since = known.created_at;
     let owner = if known.owner.is_empty() { String::new() } else { format!(" of {}", known.owner) };
     let (state, reason) = match (known.removed_at, known.purpose) {
@@ -121,6 +149,13 @@ fn of_name(space: &Space, known: NameRecord) -> Explanation {
         (None, NamePurpose::Used) => {
             (State::Imported, format!("it was imported at {since} as in use already"))
         }
+        (None, NamePurpose::Digest) => {
+            (State::Issued, format!("it is the key of an input since {since}"))
+        }
+        (None, NamePurpose::Pool) => match &found {
+            Some(found) => of_row(found),
+            None => (State::Skipped, format!("it was imported into the pool at {since}, and lost")),
+        },
     };
     Explanation {
         key: Some(known.key),
@@ -129,6 +164,35 @@ fn of_name(space: &Space, known: NameRecord) -> Explanation {
         ordinal: known.ordinal,
         number: known.ordinal.map(|ordinal| space.codec.number(ordinal)),
         lease: None,
+        used: found.and_then(used_in),
+    }
+}
+
+/// What the row of a key tells.
+fn of_row(found: &Found) -> (State, String) {
+    match found {
+        Found::Available => (State::Available, "it waits in the pool".to_owned()),
+        Found::Reserved { by, at } => {
+            (State::Reserved, format!("it is reserved for {by} since {at}"))
+        }
+        Found::Used(used) => match used.ended_at(Timestamp::now()) {
+            Some(at) => (State::Retired, format!("it ended at {at}")),
+            None => {
+                let to = match used.caller.as_str() {
+                    "" => String::new(),
+                    caller => format!(" to {caller}"),
+                };
+                let (by, at) = (&used.instance, used.used_at);
+                (State::Issued, format!("{by} handed it out{to}, {at}"))
+            }
+        },
+    }
+}
+
+fn used_in(found: Found) -> Option<UsedKey> {
+    match found {
+        Found::Used(used) => Some(used),
+        Found::Available | Found::Reserved { .. } => None,
     }
 }
 
@@ -140,5 +204,6 @@ fn invalid(reason: String) -> Explanation {
         ordinal: None,
         number: None,
         lease: None,
+        used: None,
     }
 }

@@ -97,7 +97,7 @@ impl Service {
         for space in self.known_spaces() {
             let dry = space.mill.left() == 0;
             match &*space.mill.outlook() {
-                Outlook::Filling | Outlook::Sealed => {}
+                Outlook::Filling | Outlook::Sealed | Outlook::PoolFilling => {}
                 Outlook::Away(reason) => {
                     ready &= !dry;
                     problem("store_unavailable", Some(&space.name), reason.clone());

@@ -51,6 +51,8 @@ pub struct Imported {
     pub known: u64,
     /// Which keys could not be, by their place among those given, and why.
     pub refused: Vec<(usize, String)>,
+    /// Which keys are the same as an earlier one, and as which.
+    pub repeated: Vec<(usize, usize)>,
 }
 
 impl Service {
@@ -87,7 +89,7 @@ impl Service {
         let removed = self.inner.store.remove_name(name, &key, owner, &floor).await?;
         match removed {
             None => Err(unknown()),
-            Some(NameRecord { purpose: NamePurpose::Used, .. }) => Err(unknown()),
+            Some(known) if known.purpose != NamePurpose::Alias => Err(unknown()),
             Some(NameRecord { removed_at: None, .. }) => Err(taken(name, alias)),
             Some(_) => Ok(()),
         }
@@ -112,21 +114,7 @@ impl Service {
             };
             imported.refused.push((place, problem));
         }
-        for batch in names.chunks(self.inner.store.names_max()) {
-            let new = batch.iter().map(|(_, new)| new.clone()).collect();
-            let outcomes = self.add_names(name, NamePurpose::Used, "", new).await?;
-            for ((place, _), outcome) in batch.iter().zip(outcomes) {
-                match outcome {
-                    Naming::Made => imported.made += 1,
-                    Naming::Mine => imported.known += 1,
-                    Naming::Taken => {
-                        let reason = "it was granted already, or is an alias";
-                        imported.refused.push((*place, reason.to_owned()));
-                    }
-                }
-            }
-        }
-        imported.refused.sort_unstable();
+        self.import(&space, NamePurpose::Used, names, &mut imported).await?;
         Ok(imported)
     }
 
@@ -140,7 +128,7 @@ impl Service {
         Ok(self.inner.store.named(&space.name, &new.key).await?)
     }
 
-    async fn add_names(
+    pub(super) async fn add_names(
         &self,
         space: &str,
         purpose: NamePurpose,

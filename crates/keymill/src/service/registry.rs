@@ -2,16 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use keymill_core::{Blocklist, Codec};
 use tokio::sync::watch;
 
+use super::digest::Digests;
+use super::ledger::Ledger;
 use super::{Service, ServiceError};
+use crate::claim::Claims;
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill};
 use crate::skip::Skips;
-use crate::space::Tuning;
+use crate::space::{Audit, Kind, Tuning};
 use crate::store::SpaceRecord;
 
 /// A space that this instance can take from.
@@ -20,13 +24,22 @@ pub struct Space {
     /// Its name.
     pub name: String,
     /// From ordinal to key and back.
-    pub codec: Codec,
+    pub codec: Arc<Codec>,
     /// Where its ordinals come from.
     pub mill: Arc<Mill>,
     /// Ordinals not to hand out, because names occupy them.
     pub(super) skips: Arc<Skips>,
+    /// Keys of its pool that this instance holds, if it has a pool: then the mill hands out their
+    /// numbers instead of ordinals.
+    pub(super) claims: Option<Arc<Claims>>,
+    /// Where single keys are put on record, in a store that can.
+    pub(super) ledger: Option<Ledger>,
+    /// What makes its keys of inputs, if that is its kind.
+    pub(super) digests: Option<Digests>,
+    /// Whether takes need the general way: what is handed out is put on record first, or claimed.
+    pub(super) special: AtomicBool,
     /// Keys not to hand out; empty where the space has that switched off.
-    pub(super) blocklist: ArcSwap<Blocklist>,
+    pub(super) blocklist: Arc<ArcSwap<Blocklist>>,
     pub(super) record: ArcSwap<SpaceRecord>,
     pub(super) tuning: watch::Sender<Tuning>,
     pub(super) progress: watch::Receiver<Progress>,
@@ -98,6 +111,7 @@ impl Service {
                 space.mill.set_outlook(Outlook::Sealed);
                 space.mill.low.notify_one();
             }
+            space.special.store(is_special(&record), Ordering::Relaxed);
             space.record.store(Arc::new(record));
         }
     }
@@ -112,16 +126,23 @@ impl Service {
                 wanted: record.fingerprint.unwrap_or_default(),
             });
         }
-        let codec = record.definition.codec(&record.name, &inner.master)?;
+        let codec = Arc::new(record.definition.codec(&record.name, &inner.master)?);
         let mill = Arc::new(Mill::new(inner.limits.waiting_max, inner.limits.wait_max));
         let tuning = watch::Sender::new(record.tuning.clone());
         let progress = watch::Sender::new(Progress::default());
+        let pooled = record.definition.kind == Kind::Pooled;
+        let ttl = tuning.subscribe();
+        let ttl_of = Box::new(move || ttl.borrow().ttl());
         let space = Space {
             name: record.name.clone(),
             codec,
             mill: mill.clone(),
             skips: Arc::default(),
-            blocklist: ArcSwap::new(self.blocklist_of(&record.tuning)),
+            claims: pooled.then(Arc::default),
+            digests: self.digests_of(&record)?,
+            ledger: self.ledger(&record.name, pooled, ttl_of),
+            special: AtomicBool::new(is_special(&record)),
+            blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
             tuning,
             progress: progress.subscribe(),
             record: ArcSwap::from_pointee(record),
@@ -133,6 +154,7 @@ impl Service {
             instance: inner.instance.clone(),
             mill: mill.clone(),
             skips: space.skips.clone(),
+            pool: self.pool_of(&space),
             tuning: space.tuning.subscribe(),
             heartbeat: inner.heartbeat.subscribe(),
             stop: inner.stop.subscribe(),
@@ -154,4 +176,10 @@ impl Service {
     fn blocklist_of(&self, tuning: &Tuning) -> Arc<Blocklist> {
         if tuning.blocklist { self.inner.blocklist.clone() } else { Arc::new(Blocklist::none()) }
     }
+}
+
+/// Whether takes of a space need more than its mill.
+fn is_special(record: &SpaceRecord) -> bool {
+    record.tuning.audit == Audit::Key
+        || matches!(record.definition.kind, Kind::Pooled | Kind::Digest)
 }

@@ -4,8 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Service, ServiceError};
 use crate::floor::{Floors, Mark, floor_of, raise_to};
-use crate::space::{CAPACITY_MAX, DefinitionError, SpaceSpec, Tuning, check_name};
-use crate::store::{Created, NewSpace, SpaceRecord};
+use crate::space::{Audit, CAPACITY_MAX, DefinitionError, Kind, SpaceSpec, Tuning, check_name};
+use crate::store::{Created, KeyStore, NewSpace, SpaceRecord};
 
 /// What became of a wish for a space.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct SpaceReport {
     pub leased: u64,
     /// Not yet granted.
     pub remaining: u64,
+    /// In its pool, if it has one.
+    pub available: Option<u64>,
     /// In this instance's memory, ready to be taken.
     pub at_hand: u64,
     /// The chance that a guess hits a key that may be in use.
@@ -58,6 +60,7 @@ impl Service {
         if start > capacity {
             return Err(bad_start(format!("is {start}: the keyspace has only {capacity} keys")));
         }
+        self.check_store_can(definition.kind, &tuning)?;
         if inner.require_existing {
             return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
         }
@@ -78,14 +81,19 @@ impl Service {
 
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
-        let records = self.inner.store.spaces().await?;
-        records.into_iter().map(|record| self.report_on(record)).collect()
+        let mut reports = Vec::new();
+        for record in self.inner.store.spaces().await? {
+            let available = self.available_in(&record).await?;
+            reports.push(self.report_on(record, available)?);
+        }
+        Ok(reports)
     }
 
     /// One space in figures.
     pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
         let record = self.inner.store.space(name).await?;
-        self.report_on(record)
+        let available = self.available_in(&record).await?;
+        self.report_on(record, available)
     }
 
     /// Moves a space beyond everything seen of it, after its store went back in time.
@@ -131,6 +139,7 @@ impl Service {
         }
         let tuning = wanted.tuning_over(&record.tuning);
         tuning.check()?;
+        self.check_store_can(record.definition.kind, &tuning)?;
         if tuning != record.tuning {
             let floor = floor_of(&self.inner.floors, &record.name).await?;
             record = self.inner.store.tune(&record.name, &tuning, &floor).await?;
@@ -141,7 +150,47 @@ impl Service {
         Ok(Ensured { made: false, record })
     }
 
-    fn report_on(&self, record: SpaceRecord) -> Result<SpaceReport, ServiceError> {
+    /// Refuses what this store cannot do, with the reason.
+    fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
+        let place = self.inner.store.place().kind;
+        let keys = self.inner.store.keys();
+        let refuse = |setting, problem: String| {
+            Err(ServiceError::BadDefinition(DefinitionError::Setting { setting, problem }))
+        };
+        if matches!(kind, Kind::Pooled | Kind::Digest) && keys.is_none() {
+            return refuse(
+                "kind",
+                format!(
+                    "`{kind}` keeps a row for every key, which {place} is not made for: use \
+                     SQLite, PostgreSQL, MySQL or Redis"
+                ),
+            );
+        }
+        if tuning.audit == Audit::Key && !keys.is_some_and(KeyStore::notes_keys) {
+            return refuse(
+                "audit",
+                format!(
+                    "`key` commits a row for every key, which {place} is not made for: use \
+                     SQLite, PostgreSQL or MySQL"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    /// How many keys wait in the pool of a space that has one.
+    async fn available_in(&self, record: &SpaceRecord) -> Result<Option<u64>, ServiceError> {
+        if record.definition.kind != Kind::Pooled {
+            return Ok(None);
+        }
+        Ok(Some(self.key_store(&record.name)?.available(&record.name).await?))
+    }
+
+    fn report_on(
+        &self,
+        record: SpaceRecord,
+        available: Option<u64>,
+    ) -> Result<SpaceReport, ServiceError> {
         let shape = record.definition.shape().map_err(DefinitionError::from)?;
         let domain = shape.capacity();
         let leased = record.leased();
@@ -161,6 +210,7 @@ impl Service {
         Ok(SpaceReport {
             leased,
             remaining,
+            available,
             at_hand: space.as_ref().map_or(0, |space| space.mill.left()),
             density,
             rate: space.as_ref().map_or(0.0, |space| space.progress().rate),

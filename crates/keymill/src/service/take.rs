@@ -2,17 +2,27 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use keymill_core::KeyText;
 
 use super::{Service, ServiceError, Space};
 use crate::floor::{floor_of, raise_to};
 use crate::mill::Dry;
+use crate::pool::Pool;
 use crate::refill::{check_grant, settle};
+use crate::space::Audit;
+use crate::store::keys::{Claimed, KeyUse};
 use crate::store::{GiveBack, LeaseAsk};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
 const EXACT_LEASE_MAX: u64 = 100_000;
+
+/// The same of one claim.
+const EXACT_CLAIM_MAX: u64 = 10_000;
+
+/// The longest name of a caller.
+const CALLER_LEN_MAX: usize = 128;
 
 /// How many keys a take gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,18 +38,24 @@ impl Service {
         &self,
         space: &Arc<Space>,
         count: u32,
+        caller: &str,
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
+        space.check_takeable()?;
         let mut taken = 0;
-        space.mill.can_meet(count.into()).map_err(|dry| ServiceError::dry(&space.name, dry))?;
+        space.mill.can_meet(count.into()).map_err(|dry| space.refusal(dry))?;
         while taken < count {
             let ordinals = match space.mill.draw(u64::from(count - taken)).await {
                 Ok(ordinals) => ordinals,
                 Err(Dry::Exhausted { .. } | Dry::Sealed) if taken > 0 => break,
-                Err(dry) => return Err(ServiceError::dry(&space.name, dry)),
+                Err(dry) => return Err(space.refusal(dry)),
             };
-            taken += space.write_keys(ordinals, &mut each);
+            taken += if space.special.load(Ordering::Relaxed) {
+                space.hand_out(ordinals, caller, &mut each).await?
+            } else {
+                space.write_keys(ordinals, &mut each)
+            };
         }
         Ok(Taken { count: taken })
     }
@@ -49,7 +65,7 @@ impl Service {
     #[inline]
     pub fn take_now(&self, space: &str) -> Option<KeyText> {
         let spaces = self.inner.spaces.load();
-        let space = spaces.get(space)?;
+        let space = spaces.get(space).filter(|space| !space.special.load(Ordering::Relaxed))?;
         let ordinals = space.mill.try_draw(1).ok()??;
         let key = space.codec.key(ordinals.start);
         (!space.skips.contains(ordinals.start) && !space.blocks(&key)).then_some(key)
@@ -61,8 +77,13 @@ impl Service {
         &self,
         space: &Arc<Space>,
         count: u64,
+        caller: &str,
         mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
+        space.check_takeable()?;
+        if let Some(pool) = self.pool_of(space) {
+            return self.claim_exactly(space, &pool, count, caller, each).await;
+        }
         let inner = &self.inner;
         let (mut taken, mut read) = (0, true);
         let mut last_lease = None;
@@ -85,7 +106,12 @@ impl Service {
             space.skips.add(&skips);
             last_lease = Some(grant.lease);
             let end = grant.ordinals.end;
-            taken += u64::from(space.write_keys(grant.ordinals, |key| read = read && each(key)));
+            let each = |key: &[u8]| read = read && each(key);
+            taken += u64::from(if space.special.load(Ordering::Relaxed) {
+                space.hand_out(grant.ordinals, caller, each).await?
+            } else {
+                space.write_keys(grant.ordinals, each)
+            });
             if taken >= count || !read {
                 let back = GiveBack {
                     space: space.name.clone(),
@@ -101,6 +127,37 @@ impl Service {
         Ok(taken)
     }
 
+    /// Takes keys of a pool for a command that ends.
+    async fn claim_exactly(
+        &self,
+        space: &Space,
+        pool: &Pool,
+        count: u64,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<u64, ServiceError> {
+        let (mut taken, mut read) = (0, true);
+        while taken < count && read {
+            let tuning = space.record().tuning.clone();
+            let reserve = tuning.audit == Audit::Key;
+            let size = (count - taken).min(EXACT_CLAIM_MAX);
+            let claim = pool.claim_now(size, 1, reserve, &tuning).await?;
+            if claim.keys.is_empty() {
+                if tuning.low_water > 0 && pool.top_up(&tuning).await? > 0 {
+                    continue;
+                }
+                if taken > 0 {
+                    break;
+                }
+                return Err(ServiceError::PoolEmpty { space: space.name.clone() });
+            }
+            let numbers = pool.claims.add(claim.keys, reserve);
+            let each = |key: &[u8]| read = read && each(key);
+            taken += u64::from(space.hand_out(numbers, caller, each).await?);
+        }
+        Ok(taken)
+    }
+
     /// Refuses a count that cannot be asked for.
     pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
         let max = self.inner.limits.count_max;
@@ -108,7 +165,77 @@ impl Service {
     }
 }
 
+/// Refuses a name that could not be written down as it is.
+pub fn check_caller(caller: &str) -> Result<(), ServiceError> {
+    if caller.len() <= CALLER_LEN_MAX && !caller.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(ServiceError::BadCaller { max: CALLER_LEN_MAX })
+}
+
 impl Space {
+    /// Refuses where there is nothing to take.
+    fn check_takeable(&self) -> Result<(), ServiceError> {
+        if self.is_digest() {
+            return Err(ServiceError::WrongKind(format!(
+                "`{}` makes keys of inputs: POST /v1/spaces/{}/digests",
+                self.name, self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Why there are no keys, in the words of this space's kind.
+    fn refusal(&self, dry: Dry) -> ServiceError {
+        match ServiceError::dry(&self.name, dry) {
+            ServiceError::Exhausted { space, .. }
+                if self.claims.is_some() && self.record().tuning.low_water == 0 =>
+            {
+                ServiceError::PoolEmpty { space }
+            }
+            error => error,
+        }
+    }
+
+    /// Hands out the keys of what was drawn, those that have to be on record after they are, and
+    /// counts them.
+    async fn hand_out(
+        &self,
+        drawn: Range<u64>,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<u32, ServiceError> {
+        let (mut count, mut uses) = (0, Vec::new());
+        let mut note = |id, key: &str| {
+            uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
+        };
+        match &self.claims {
+            Some(claims) => claims.keys(drawn.clone(), |Claimed { id, key }, reserved| {
+                if reserved {
+                    note(*id, key);
+                } else {
+                    each(key.as_bytes());
+                    count += 1;
+                }
+            }),
+            None => self.skips.leave_out(drawn.clone(), |run| {
+                (self.writer())(run, &mut |ordinal, key| note(ordinal.cast_signed(), key));
+            }),
+        }
+        if uses.is_empty() {
+            return Ok(count);
+        }
+        let may_go = self.note(&uses).await?;
+        for (used, _) in uses.iter().zip(&may_go).filter(|(_, may_go)| **may_go) {
+            each(used.key.as_bytes());
+            count += 1;
+        }
+        if let Some(claims) = self.claims.as_ref().filter(|_| may_go.contains(&false)) {
+            claims.lose(&drawn);
+        }
+        Ok(count)
+    }
+
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them.
     fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
         let blocklist = self.blocklist.load();

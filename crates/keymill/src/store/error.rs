@@ -52,6 +52,13 @@ pub struct WentBack {
 }
 
 impl StoreError {
+    /// What is asked of a store that keeps no rows of keys.
+    pub fn no_keys(space: &str) -> StoreError {
+        StoreError::Broken(format!(
+            "this store keeps no rows of keys, which `{space}` needs; the SQL stores and Redis do"
+        ))
+    }
+
     /// The same of a request that was to change nothing: then nothing is in doubt.
     #[must_use]
     pub fn changing_nothing(self) -> StoreError {

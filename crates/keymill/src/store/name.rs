@@ -40,6 +40,10 @@ pub enum NamePurpose {
     Alias,
     /// It was in use before this space was.
     Used,
+    /// Somebody imported it into a pool.
+    Pool,
+    /// It is the digest of an input.
+    Digest,
 }
 
 /// What became of a name that was asked for.
@@ -110,17 +114,31 @@ impl NameBatch {
     }
 }
 
+impl NameRecord {
+    /// Whether an owner may remove it.
+    pub fn is_alias_of(&self, owner: &str) -> bool {
+        self.purpose == NamePurpose::Alias && self.owner == owner
+    }
+}
+
 impl NamePurpose {
     /// As stores write it.
     pub fn name(self) -> &'static str {
         match self {
             NamePurpose::Alias => "alias",
             NamePurpose::Used => "used",
+            NamePurpose::Pool => "pool",
+            NamePurpose::Digest => "digest",
         }
     }
 
     /// From what [`NamePurpose::name`] wrote.
     pub fn from_name(name: &str) -> NamePurpose {
-        if name == "used" { NamePurpose::Used } else { NamePurpose::Alias }
+        match name {
+            "used" => NamePurpose::Used,
+            "pool" => NamePurpose::Pool,
+            "digest" => NamePurpose::Digest,
+            _ => NamePurpose::Alias,
+        }
     }
 }

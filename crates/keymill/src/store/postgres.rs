@@ -12,6 +12,7 @@
 //!   synchronous standby.
 
 mod connection;
+mod keys;
 mod rows;
 mod tx;
 
@@ -27,8 +28,8 @@ use tx::Tx;
 
 use super::values::{json, signed, time, unsigned};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
+    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
     SpaceRecord, Store, StoreError, pool,
 };
 use crate::floor::{Floor, Mark};
@@ -215,6 +216,7 @@ impl Store for PostgresStore {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
             }
             tx.move_to(&space).await?;
+            tx.drop_pool(&space.name).await?;
             Ok(space)
         };
         let answer = answer.await;
@@ -332,6 +334,10 @@ impl Store for PostgresStore {
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
         self.pool.manager().migrate().await
+    }
+
+    fn keys(&self) -> Option<&dyn KeyStore> {
+        Some(self)
     }
 
     fn place(&self) -> Place {

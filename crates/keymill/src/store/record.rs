@@ -139,6 +139,8 @@ pub enum Purpose {
     Lease,
     /// Passed over by `space advance`: what was made of it, no record tells.
     Advance,
+    /// Written into the pool of a keyspace.
+    Fill,
 }
 
 /// Which leases to list.
@@ -287,12 +289,17 @@ impl Purpose {
         match self {
             Purpose::Lease => "lease",
             Purpose::Advance => "advance",
+            Purpose::Fill => "fill",
         }
     }
 
     /// From what [`Purpose::name`] wrote.
     pub fn from_name(name: &str) -> Purpose {
-        if name == "advance" { Purpose::Advance } else { Purpose::Lease }
+        match name {
+            "advance" => Purpose::Advance,
+            "fill" => Purpose::Fill,
+            _ => Purpose::Lease,
+        }
     }
 }
 
@@ -329,11 +336,16 @@ impl SpaceRecord {
     /// what came back first, otherwise from `next`. `None` where nothing is left.
     #[must_use]
     pub fn grant(&mut self, ask: &LeaseAsk) -> Option<Grant> {
+        self.grant_up_to(ask.size_of(self.left()))
+    }
+
+    /// The same, for a size that needs no share of what is left.
+    #[must_use]
+    pub fn grant_up_to(&mut self, size: u64) -> Option<Grant> {
         let left = self.left();
         if left == 0 {
             return None;
         }
-        let size = ask.size_of(left);
         self.mark.revision += 1;
         let ordinals = self.returned.take(size).unwrap_or_else(|| {
             let start = self.mark.next;

@@ -11,6 +11,7 @@
 //!   a running instance is opened anew (and then meets its floor) and never two are live at once.
 
 mod db;
+mod keys;
 mod rows;
 mod tx;
 
@@ -30,9 +31,9 @@ use tx::Tx;
 
 use super::values::{json, now, signed, time, unsigned};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
-    StoreError,
+    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose,
+    SpaceRecord, Store, StoreError,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
@@ -251,6 +252,7 @@ impl Store for SqliteStore {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id)?;
             }
             tx.move_to(&space)?;
+            tx.drop_pool(&name)?;
             Ok(space)
         })
         .await
@@ -385,6 +387,10 @@ impl Store for SqliteStore {
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
         self.writer.call(Db::migrate).await
+    }
+
+    fn keys(&self) -> Option<&dyn KeyStore> {
+        Some(self)
     }
 
     fn place(&self) -> Place {

@@ -18,6 +18,11 @@ pub(super) fn now() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
+/// A length of time as the stores add it to a time.
+pub(super) fn millis(time: std::time::Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
 pub(super) fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }

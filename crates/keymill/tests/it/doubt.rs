@@ -160,7 +160,7 @@ async fn a_lease_in_doubt_is_burned_and_the_next_ones_ask_for_one() {
     let service = start(store.clone(), folder.path()).await;
     let space = service.space("links").await.unwrap();
     let mut first = None;
-    service.take(&space, 1, |key| first = Some(key.to_vec())).await.unwrap();
+    service.take(&space, 1, "", |key| first = Some(key.to_vec())).await.unwrap();
     let located = space.codec.ordinal(&first.unwrap()).unwrap();
     // 1000 and three single ones were burned; the fifth, still a single one, was handed out.
     assert_eq!(located, keymill_core::Located::Ordinal(1_003));
@@ -169,7 +169,7 @@ async fn a_lease_in_doubt_is_burned_and_the_next_ones_ask_for_one() {
     assert_eq!(space.progress().burned, 4);
     // Once one has succeeded, sizes are as before.
     let mut more = 0;
-    service.take(&space, 500, |_| more += 1).await.unwrap();
+    service.take(&space, 500, "", |_| more += 1).await.unwrap();
     assert_eq!(more, 500);
     let asked = store.asked.lock().unwrap().clone();
     assert!(asked[5..].iter().all(|(size, _)| *size >= 1_000), "{asked:?}");
@@ -194,7 +194,7 @@ async fn a_link_that_loses_every_answer_cannot_burn_a_space_empty() {
     let space = service.space("links").await.unwrap();
     let taken = tokio::time::timeout(
         Duration::from_secs(3),
-        service.take(&space, 1, |_| panic!("a key of a lease in doubt")),
+        service.take(&space, 1, "", |_| panic!("a key of a lease in doubt")),
     );
     assert!(taken.await.is_err(), "still waiting for an answer");
     let asked = store.asked.lock().unwrap().clone();

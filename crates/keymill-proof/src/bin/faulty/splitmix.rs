@@ -80,7 +80,7 @@ impl Front {
             body.extend(key(number));
             body.push(b'\n');
         };
-        let taken = self.service.take(&self.space, count, each);
+        let taken = self.service.take(&self.space, count, "", each);
         self.runtime.block_on(taken).map_err(io::Error::other)?;
         Ok(body)
     }

@@ -86,7 +86,7 @@ pub(super) async fn instances(
     Ok(Json(Instances { instances, next }))
 }
 
-fn checked(limit: Option<u32>) -> Result<u32, Problem> {
+pub(super) fn checked(limit: Option<u32>) -> Result<u32, Problem> {
     let limit = limit.unwrap_or(LIMIT_DEFAULT);
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{Html, Redirect};
 use utoipa::OpenApi;
 
-use super::{aliases, audit, explain, health, spaces, take};
+use super::{aliases, audit, digests, explain, health, pool, spaces, take, used};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,6 +18,10 @@ use super::{aliases, audit, explain, health, spaces, take};
         spaces::put,
         aliases::put,
         aliases::delete,
+        digests::post,
+        pool::post,
+        used::retire,
+        used::list,
         audit::leases,
         audit::instances,
         health::alive,

@@ -97,6 +97,8 @@ impl From<ServiceError> for Problem {
         let (status, code) = match &error {
             ServiceError::UnknownSpace(_) => (S::NOT_FOUND, "unknown_space"),
             ServiceError::BadCount { .. } => (S::BAD_REQUEST, "bad_count"),
+            ServiceError::BadInput(_) => (S::BAD_REQUEST, "bad_input"),
+            ServiceError::BadCaller { .. } => (S::BAD_REQUEST, "bad_caller"),
             ServiceError::BadDefinition(_) => (S::BAD_REQUEST, "bad_definition"),
             ServiceError::DifferentDefinition { .. } => (S::CONFLICT, "different_definition"),
             ServiceError::WrongSecret { .. } => (S::CONFLICT, "wrong_secret"),
@@ -106,7 +108,12 @@ impl From<ServiceError> for Problem {
             ServiceError::BadAlias { .. } => (S::BAD_REQUEST, "bad_alias"),
             ServiceError::Taken { .. } => (S::CONFLICT, "taken"),
             ServiceError::UnknownAlias { .. } => (S::NOT_FOUND, "unknown_alias"),
-            ServiceError::Exhausted { .. } => (S::CONFLICT, "exhausted"),
+            ServiceError::Exhausted { .. } | ServiceError::PoolEmpty { .. } => {
+                (S::CONFLICT, "exhausted")
+            }
+            ServiceError::PoolFilling { .. } => (S::SERVICE_UNAVAILABLE, "pool_filling"),
+            ServiceError::WrongKind(_) => (S::CONFLICT, "wrong_kind"),
+            ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
             ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
             ServiceError::WentBack(_) => (S::SERVICE_UNAVAILABLE, "store_went_back"),
             ServiceError::Dry { .. } => (S::SERVICE_UNAVAILABLE, "dry"),
@@ -117,7 +124,9 @@ impl From<ServiceError> for Problem {
         problem.retry_after = match error {
             // Only a person can reopen the space, so there is no hurry.
             ServiceError::WentBack(_) => Some(30),
-            ServiceError::Dry { .. } | ServiceError::StoreUnavailable(_) => Some(1),
+            ServiceError::Dry { .. }
+            | ServiceError::PoolFilling { .. }
+            | ServiceError::StoreUnavailable(_) => Some(1),
             _ => None,
         };
         match error {

@@ -6,6 +6,7 @@ use hyper::{Request, Response, header};
 use percent_encoding::percent_decode_str;
 
 use super::{Body, Problem, State, check_encoding, full};
+use crate::service::check_caller;
 
 /// Takes keys.
 #[utoipa::path(
@@ -13,6 +14,7 @@ use super::{Body, Problem, State, check_encoding, full};
     params(
         ("space" = String, Path, description = "The keyspace"),
         ("count" = Option<u32>, Query, description = "How many keys: 1 (the default) to 100,000"),
+        ("caller" = Option<String>, Query, description = "For whom, in a keyspace with audit `key`"),
     ),
     responses(
         (status = 200, description = "The keys; fewer than asked for only when the keyspace ends there. With `Accept: text/plain`, one key per line.",
@@ -29,7 +31,10 @@ pub(super) async fn post(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
     check_encoding(request.uri())?;
-    let count = match query(request.uri().query(), &["count"])?[0] {
+    let [count, caller] = query(request.uri().query(), &["count", "caller"])?;
+    let caller = percent_decode_str(caller.unwrap_or_default()).decode_utf8_lossy().into_owned();
+    check_caller(&caller)?;
+    let count = match count {
         None => 1,
         Some(text) => text.parse().map_err(|_| Problem::bad_count(state.service.limits()))?,
     };
@@ -46,7 +51,7 @@ pub(super) async fn post(
         let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
         state
             .service
-            .take(&space, count, |key| {
+            .take(&space, count, &caller, |key| {
                 body.put_slice(key);
                 body.put_u8(b'\n');
             })
@@ -60,7 +65,7 @@ pub(super) async fn post(
     body.put_slice(b"\",\"keys\":[");
     state
         .service
-        .take(&space, count, |key| {
+        .take(&space, count, &caller, |key| {
             body.put_u8(b'"');
             body.put_slice(key);
             body.put_slice(b"\",");
@@ -100,7 +105,7 @@ pub(super) async fn get_key(
     }
     let space = state.service.space(name).await?;
     let mut body = BytesMut::with_capacity(space.codec.shape().text_len_max());
-    state.service.take(&space, 1, |key| body.put_slice(key)).await?;
+    state.service.take(&space, 1, "", |key| body.put_slice(key)).await?;
     Ok(full("text/plain; charset=utf-8", body.freeze()))
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::used::UsedView;
 use crate::instance::Instance;
 use crate::service::{Explanation, SpaceReport, State};
 use crate::space::{Definition, Tuning};
@@ -43,6 +44,9 @@ pub struct SpaceView {
     leased: SafeNumber,
     /// Not yet granted.
     remaining: SafeNumber,
+    /// In the pool, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available: Option<SafeNumber>,
     /// In this instance's memory, ready to be taken.
     at_hand: SafeNumber,
     /// The chance that a guess hits a key that may be in use.
@@ -81,6 +85,9 @@ pub struct ExplanationView {
     /// The lease it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<LeaseView>,
+    /// When and to whom it was handed out, where single keys are recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<UsedView>,
 }
 
 /// A lease.
@@ -134,6 +141,7 @@ impl From<SpaceReport> for SpaceView {
             next: record.mark.next.into(),
             leased: report.leased.into(),
             remaining: report.remaining.into(),
+            available: report.available.map(SafeNumber::from),
             at_hand: report.at_hand.into(),
             density: report.density,
             rate: report.rate,
@@ -154,6 +162,7 @@ impl ExplanationView {
             ordinal: explanation.ordinal.map(SafeNumber::from),
             number: explanation.number.map(SafeNumber),
             lease: explanation.lease.map(LeaseView::from),
+            used: explanation.used.map(UsedView::from),
         }
     }
 }

@@ -205,7 +205,7 @@ impl Tx {
     ) -> Result<Option<NameRecord>, StoreError> {
         let mut space = self.space_above(name, floor).await?;
         let known = self.name(name, key).await?.filter(|known| known.removed_at.is_none());
-        if known.as_ref().is_none_or(|known| known.owner != owner) {
+        if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
             return Ok(known);
         }
         self.execute(NAME_REMOVE, params! { "space" => name, key }).await?;

@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -297,6 +300,25 @@ impl Connection {
     ) -> Result<u64, StoreError> {
         let statement = self.statement(sql).await?;
         let answer = timeout(CALL_MAX, self.client.execute(&statement, params)).await;
+        self.answered(answer)
+    }
+
+    /// Writes rows in bulk; how many.
+    pub(super) async fn copy<'a>(
+        &self,
+        sql: &'static str,
+        types: &[Type],
+        rows: impl Iterator<Item = [&'a (dyn ToSql + Sync); 3]> + Send,
+    ) -> Result<u64, StoreError> {
+        let copy = async {
+            let sink = self.client.copy_in::<_, Bytes>(sql).await?;
+            let mut writer = pin!(BinaryCopyInWriter::new(sink, types));
+            for row in rows {
+                writer.as_mut().write(&row).await?;
+            }
+            writer.finish().await
+        };
+        let answer = timeout(CALL_MAX, copy).await;
         self.answered(answer)
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use deadpool::managed::Object;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::connection::Hosts;
 use super::rows::{history_from, name_from, space_from};
@@ -19,8 +19,8 @@ use crate::instance::Instance;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
 use crate::store::{
-    Created, Grant, LeaseAsk, LeaseId, NameBatch, NameRecord, Named, Naming, NewSpace, Purpose,
-    SpaceRecord, StoreError,
+    Created, Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, NewSpace,
+    Purpose, SpaceRecord, StoreError,
 };
 
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -89,6 +89,10 @@ impl Tx {
         &self.identity
     }
 
+    pub(super) fn history(&self) -> History {
+        self.history
+    }
+
     pub(super) async fn execute(
         &self,
         sql: &'static str,
@@ -103,6 +107,16 @@ impl Tx {
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         self.within(self.connection().query(sql, params)).await
+    }
+
+    /// Writes rows in bulk; how many.
+    pub(super) async fn copy<'a>(
+        &self,
+        sql: &'static str,
+        types: &[Type],
+        rows: impl Iterator<Item = [&'a (dyn ToSql + Sync); 3]> + Send,
+    ) -> Result<u64, StoreError> {
+        self.within(self.connection().copy(sql, types, rows)).await
     }
 
     /// The space, its row locked until the transaction ends.
@@ -123,12 +137,25 @@ impl Tx {
         name: &str,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let space = match self.space(name).await {
-            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
-                return Err(StoreError::gone(name, floor.mark));
-            }
-            found => found?,
+        let rows = self.query(SPACE_LOCK, &[&name]).await?;
+        self.checked(name, rows.first(), floor)
+    }
+
+    /// The space of a row, unless it lies below its floor.
+    pub(super) fn checked(
+        &self,
+        name: &str,
+        row: Option<&Row>,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let Some(row) = row else {
+            return Err(if floor.mark.is_seen() {
+                StoreError::gone(name, floor.mark)
+            } else {
+                StoreError::UnknownSpace(name.to_owned())
+            });
         };
+        let space = space_from(row, self.history)?;
         space.check_floor(&self.identity, floor)?;
         Ok(space)
     }
@@ -207,6 +234,9 @@ impl Tx {
             self.execute(NAMES_PUT, &[&batch.space, &made.0, &made.1, &purpose, owner]).await?;
             space.mark.revision += 1;
             self.move_to(&space).await?;
+            if batch.purpose == NamePurpose::Pool {
+                self.pool_names(&space, &made.0).await?;
+            }
         }
         Ok(Named { mark: space.mark, outcomes })
     }
@@ -221,7 +251,7 @@ impl Tx {
         let mut space = self.space_above(name, floor).await?;
         let rows = self.query(NAMES, &[&name, &vec![key]]).await?;
         let known = rows.first().map(name_from).filter(|known| known.removed_at.is_none());
-        if known.as_ref().is_none_or(|known| known.owner != owner) {
+        if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
             return Ok(known);
         }
         self.execute(NAME_REMOVE, &[&name, &key]).await?;

@@ -5,7 +5,7 @@ if refused then return refused end
 local text = redis.call('HGET', space .. ':names', ARGV[6])
 local known = text and cjson.decode(text)
 if not known or known.removed_at then return {'ok'} end
-if known.owner == ARGV[7] then
+if known.purpose == 'alias' and known.owner == ARGV[7] then
   known.removed_at = now()
   text = cjson.encode(known)
   redis.call('HSET', space .. ':names', ARGV[6], text)

@@ -14,8 +14,8 @@ use crate::floor::{Floor, mark_in};
 use crate::instance::Instance;
 use crate::store::values::{json, now, signed, unsigned};
 use crate::store::{
-    Grant, LeaseAsk, LeaseId, NameBatch, NameRecord, Named, Naming, Purpose, SpaceRecord,
-    StoreError,
+    Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, Purpose,
+    SpaceRecord, StoreError,
 };
 
 /// A transaction whose errors are the store's.
@@ -73,11 +73,7 @@ impl Tx<'_> {
             return Err(ask.lost_lease(last));
         }
         for &spent in &ask.spent {
-            let none = None::<i64>;
-            self.execute(
-                LEASE_CLOSE,
-                params![ask.space, signed(spent), instance, none, now(), none],
-            )?;
+            self.close(&ask.space, spent, instance)?;
         }
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
@@ -103,22 +99,37 @@ impl Tx<'_> {
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
-        let mut outcomes = Vec::with_capacity(batch.names.len());
+        let (mut outcomes, mut made) = (Vec::with_capacity(batch.names.len()), Vec::new());
         for new in &batch.names {
             let known = self.name(&batch.space, &new.key)?;
             let outcome = batch.judge(&space, new, known.as_ref());
             if outcome == Naming::Made {
-                let (ordinal, purpose) = (new.ordinal.map(signed), batch.purpose.name());
-                let params = params![batch.space, new.key, ordinal, purpose, batch.owner, now()];
-                self.execute(NAME_PUT, params)?;
+                self.put_name(&batch.space, &new.key, new.ordinal, batch.purpose, &batch.owner)?;
+                made.push(new);
             }
             outcomes.push(outcome);
         }
-        if outcomes.contains(&Naming::Made) {
+        if !made.is_empty() {
             space.mark.revision += 1;
             self.move_to(&space)?;
+            if batch.purpose == NamePurpose::Pool {
+                self.pool_names(batch, &space, &made)?;
+            }
         }
         Ok(Named { mark: space.mark, outcomes })
+    }
+
+    pub(super) fn put_name(
+        &self,
+        space: &str,
+        key: &str,
+        ordinal: Option<u64>,
+        purpose: NamePurpose,
+        owner: &str,
+    ) -> Result<(), StoreError> {
+        let ordinal = ordinal.map(signed);
+        let params = params![space, key, ordinal, purpose.name(), owner, now()];
+        self.execute(NAME_PUT, params).map(drop)
     }
 
     pub(super) fn remove_name(
@@ -130,7 +141,7 @@ impl Tx<'_> {
     ) -> Result<Option<NameRecord>, StoreError> {
         let mut space = self.space_above(name, floor)?;
         let known = self.name(name, key)?.filter(|known| known.removed_at.is_none());
-        if known.as_ref().is_none_or(|known| known.owner != owner) {
+        if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
             return Ok(known);
         }
         self.execute(NAME_REMOVE, params![name, key, now()])?;
@@ -163,6 +174,18 @@ impl Tx<'_> {
         let purpose = purpose.name();
         let params = params![space.name, lease, start, end, purpose, instance, now()];
         self.execute(LEASE_ADD, params).map(drop)
+    }
+
+    /// Closes a lease at its end.
+    pub(super) fn close(
+        &self,
+        space: &str,
+        lease: LeaseId,
+        instance: &str,
+    ) -> Result<(), StoreError> {
+        let none = None::<i64>;
+        let params = params![space, signed(lease), instance, none, now(), none];
+        self.execute(LEASE_CLOSE, params).map(drop)
     }
 
     pub(super) fn has_lease(

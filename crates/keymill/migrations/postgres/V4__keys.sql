@@ -1,0 +1,54 @@
+-- Keys as rows. A pool's keys are written in advance, into `available_keys`, and move to `used_keys`
+-- when they are claimed (audit "batch") or handed out (audit "key"). Generated keys of any keyspace
+-- with audit "key" are written there too.
+--
+-- Both tables grow at their end and are read by `id`, never at random: an id is the revision of the
+-- keyspace that wrote the key, times 65536, plus its place; of a leased key it is the ordinal. No
+-- index on `key` is needed to find one, because a key tells its ordinal and so its id.
+
+-- How many keys of a pool are available and not reserved.
+CREATE TABLE pools (
+    space     text COLLATE "C" NOT NULL PRIMARY KEY,
+    available bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- The ids of keys that somebody imported into a pool.
+CREATE TABLE pool_names (
+    space text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    id    bigint NOT NULL,
+    PRIMARY KEY (space, key)
+);
+
+CREATE TABLE available_keys (
+    id          bigint  NOT NULL,
+    space       text COLLATE "C" NOT NULL,
+    key         text COLLATE "C" NOT NULL,
+    reserved_by text COLLATE "C",
+    reserved_at bigint,
+    PRIMARY KEY (space, id)
+);
+CREATE INDEX available_keys_reserved ON available_keys (space, reserved_at)
+    WHERE reserved_at IS NOT NULL;
+
+CREATE TABLE used_keys (
+    id         bigint  NOT NULL,
+    space      text COLLATE "C" NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    used_at    bigint  NOT NULL,
+    caller     text    NOT NULL,
+    instance   text    NOT NULL,
+    expires_at bigint,
+    retired_at bigint,
+    PRIMARY KEY (space, id)
+);
+CREATE INDEX used_keys_by_time ON used_keys (space, used_at, id);
+
+-- The key of every input that was digested. The key is a name too, so that it is nobody else's.
+CREATE TABLE digests (
+    space      text COLLATE "C" NOT NULL,
+    input      bytea   NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    created_at bigint  NOT NULL,
+    PRIMARY KEY (space, input)
+);

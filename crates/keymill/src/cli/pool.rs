@@ -1,0 +1,76 @@
+//! `keymill pool …`: filling a pool, importing into it, looking at what is in it.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::args::PoolCommand;
+use super::{check_safety, import, open_service};
+use crate::config::Config;
+use crate::service::{Filling, ImportInto, Service};
+use crate::store::keys::AvailablePage;
+
+/// How many keys are read at once.
+const PAGE: u32 = 10_000;
+
+pub(super) async fn run(config: Config, command: PoolCommand) -> anyhow::Result<ExitCode> {
+    let service = open_service(&config, config.allow_unsafe_store).await?;
+    check_safety(service.store(), config.allow_unsafe_store).await?;
+    match command {
+        PoolCommand::Fill { space, count, up_to } => {
+            let filling = match (count, up_to) {
+                (Some(count), _) => Filling::Add(count),
+                (None, up_to) => Filling::UpTo(up_to.unwrap_or(0)),
+            };
+            fill(&service, &space, filling).await
+        }
+        PoolCommand::Import { space, file } => {
+            service.check_pool(&space).await?;
+            import::run(&service, &space, &file, ImportInto::Pool).await
+        }
+        PoolCommand::Export { space } => {
+            export(&service, space).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn fill(service: &Service, space: &str, filling: Filling) -> anyhow::Result<ExitCode> {
+    let template = "{bar:30} {human_pos} of {human_len} keys, {per_sec}, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is right");
+    let bar = ProgressBar::new(0).with_style(style);
+    let mut wanted = match filling {
+        Filling::Add(count) => count,
+        Filling::UpTo(_) => 0,
+    };
+    let filled = service.fill_pool(space, filling, |added, left| {
+        bar.inc(added);
+        bar.set_length(bar.position() + left);
+        wanted = bar.position() + left;
+    });
+    let added = filled.await?;
+    bar.finish_and_clear();
+    eprintln!("keymill: {added} keys written into the pool of `{space}`");
+    if added < wanted {
+        eprintln!("keymill: the keyspace `{space}` ended there");
+        return Ok(ExitCode::from(4));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn export(service: &Service, space: String) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
+    let mut page = AvailablePage { space, after: None, limit: PAGE };
+    loop {
+        let keys = service.available_keys(&page).await?;
+        for claimed in &keys {
+            writeln!(out, "{}", claimed.key)?;
+        }
+        let is_last = keys.len() < PAGE as usize;
+        page.after = keys.into_iter().next_back();
+        if is_last {
+            return Ok(out.flush()?);
+        }
+    }
+}

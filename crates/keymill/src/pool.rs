@@ -1,0 +1,164 @@
+//! A pool's side of a refill: claims instead of leases, and the filling of a pool that runs low.
+//!
+//! `refill` calls it where a mill's keys are rows. A claim is one transaction; what it brought
+//! reaches the mill only after the floor files know and it was looked at once more.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::claim::Claims;
+use crate::floor::{Floors, floor_of, raise_to};
+use crate::instance::Instance;
+use crate::mill::{Mill, Outlook};
+use crate::space::{Audit, Tuning};
+use crate::store::keys::{
+    Claim, ClaimAsk, Fill, Found, KeyId, KeyPlace, KeyStore, Release, WriteKeys,
+};
+use crate::store::{Grant, Store, StoreError};
+
+/// The most keys of one claim: what a crash may cost, and what a reservation may hold up.
+const CLAIM_MAX: u64 = 10_000;
+/// No claim takes more than this part of a pool, so that its last keys spread over all instances.
+const SHARE: u64 = 8;
+
+/// Where a mill's keys come from, for a pool.
+pub struct Pool {
+    /// The space.
+    pub space: String,
+    /// Where its keys are rows.
+    pub store: Arc<dyn Store>,
+    /// What the space must have reached.
+    pub floors: Arc<Floors>,
+    /// For whom it claims.
+    pub instance: Instance,
+    /// What it has claimed.
+    pub claims: Arc<Claims>,
+    /// From ordinals to keys, to fill the pool.
+    pub write: WriteKeys,
+    /// Where the last claim ended.
+    pub after: AtomicI64,
+}
+
+impl Pool {
+    /// Claims keys for the mill. Where the pool is empty and should not be, it is filled first.
+    pub async fn claim(
+        &self,
+        size: u64,
+        tuning: &Tuning,
+        mill: &Mill,
+    ) -> Result<Grant, StoreError> {
+        loop {
+            let reserve = tuning.audit == Audit::Key;
+            let claim = self.claim_now(size.min(CLAIM_MAX), SHARE, reserve, tuning).await?;
+            if let Some(last) = claim.keys.last() {
+                self.after.store(last.id + 1, Ordering::Relaxed);
+                let (mark, left) = (claim.mark, claim.available);
+                let ordinals = self.claims.add(claim.keys, reserve);
+                return Ok(Grant { lease: mark.revision, ordinals, mark, left });
+            }
+            if tuning.low_water == 0 {
+                return Err(StoreError::Exhausted { space: self.space.clone(), held_elsewhere: 0 });
+            }
+            mill.set_outlook(Outlook::PoolFilling);
+            self.top_up(tuning).await?;
+        }
+    }
+
+    /// Claims keys once, and makes sure of them.
+    pub async fn claim_now(
+        &self,
+        size: u64,
+        share: u64,
+        reserve: bool,
+        tuning: &Tuning,
+    ) -> Result<Claim, StoreError> {
+        let ask = ClaimAsk {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            size,
+            share,
+            after: self.after.load(Ordering::Relaxed),
+            reserve,
+            reserve_max: tuning.reserve_max(),
+            ttl: tuning.ttl(),
+            floor: floor_of(&self.floors, &self.space).await?,
+        };
+        let claim = self.keys()?.claim(&ask).await?;
+        raise_to(&self.floors, &self.space, claim.mark).await?;
+        // What is only reserved is looked at when it is used.
+        if let Some(first) = claim.keys.first().filter(|_| !reserve) {
+            self.confirm(first.id, &first.key, &claim).await?;
+        }
+        Ok(claim)
+    }
+
+    /// Fills the pool once if it runs low; how many keys are available then.
+    pub async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
+        let keys = self.keys()?;
+        let fill = Fill {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            size: tuning.low_water.clamp(1, keys.fill_max()),
+            enough: Some(tuning.low_water),
+            write: self.write.clone(),
+            floor: floor_of(&self.floors, &self.space).await?,
+        };
+        let filled = keys.fill(&fill).await?;
+        raise_to(&self.floors, &self.space, filled.mark).await?;
+        if filled.added > 0 {
+            let (added, available) = (filled.added, filled.available);
+            tracing::info!(space = self.space, added, available, "filled the pool");
+        }
+        Ok(filled.available)
+    }
+
+    /// Gives back what was claimed and not drawn.
+    pub async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
+        let (mut used, mut reserved) = (Vec::new(), Vec::new());
+        self.claims.keys(rest, |claimed, is_reserved| {
+            let keys = if is_reserved { &mut reserved } else { &mut used };
+            keys.push(claimed.clone());
+        });
+        for (keys, reserved) in [(used, false), (reserved, true)] {
+            if keys.is_empty() {
+                continue;
+            }
+            let back = Release {
+                space: self.space.clone(),
+                instance: self.instance.id.clone(),
+                keys,
+                reserved,
+                floor: floor_of(&self.floors, &self.space).await?,
+            };
+            let mark = self.keys()?.release(&back).await?;
+            raise_to(&self.floors, &self.space, mark).await?;
+        }
+        Ok(())
+    }
+
+    /// This process may have been paused between the commit and the floor, while the store was taken
+    /// back and moved on without knowing of the claim.
+    async fn confirm(&self, id: KeyId, key: &str, claim: &Claim) -> Result<(), StoreError> {
+        let at = KeyPlace { space: self.space.clone(), id, key: key.to_owned() };
+        match self.keys()?.find(&at).await {
+            Ok(Some(Found::Used(used))) if used.instance == self.instance.id => Ok(()),
+            Ok(_) => {
+                let lost = format!("a claim of `{}` is not on record any more", self.space);
+                Err(StoreError::went_back(&self.space, claim.mark, lost))
+            }
+            // Nothing of it has left, and it stays used: a gap.
+            Err(error) => Err(StoreError::InDoubt(error.to_string())),
+        }
+    }
+
+    fn keys(&self) -> Result<&dyn KeyStore, StoreError> {
+        self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("space", &self.space).finish_non_exhaustive()
+    }
+}

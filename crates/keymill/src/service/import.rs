@@ -1,0 +1,128 @@
+//! Imports: keys that somebody brings, one a line, as many as they like.
+//!
+//! The command line and HTTP give bytes as they come; memory holds one batch of lines.
+
+use super::{Imported, Service, ServiceError};
+
+/// How many lines are taken together. They are sorted, so that neighbours are written together.
+const LINES: usize = 100_000;
+/// The longest line.
+const LINE_LEN_MAX: usize = 200;
+/// How many refused lines are remembered until they are told.
+const REFUSED_MAX: usize = 1_000;
+
+/// What imported keys are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportInto {
+    /// They are in use elsewhere: never hand them out.
+    Used,
+    /// Hand them out, from the pool.
+    Pool,
+}
+
+/// An import under way.
+#[derive(Debug)]
+pub struct Import<'a> {
+    service: &'a Service,
+    space: &'a str,
+    into: ImportInto,
+    lines: u64,
+    /// A line that has begun.
+    begun: Vec<u8>,
+    batch: Vec<(u64, String)>,
+    report: ImportReport,
+}
+
+/// What an import came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// How many keys are new.
+    pub made: u64,
+    /// How many were there already.
+    pub known: u64,
+    /// How many lines were refused.
+    pub refused_count: u64,
+    /// The first of them that nobody was told of yet: the number of the line, and why.
+    pub refused: Vec<(u64, String)>,
+}
+
+impl<'a> Import<'a> {
+    /// Begins an import into a space.
+    pub fn new(service: &'a Service, space: &'a str, into: ImportInto) -> Import<'a> {
+        let (begun, batch) = (Vec::new(), Vec::new());
+        Import { service, space, into, lines: 0, begun, batch, report: ImportReport::default() }
+    }
+
+    /// Takes more bytes in.
+    pub async fn push(&mut self, bytes: &[u8]) -> Result<(), ServiceError> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            // One more than fits is enough to know that it does not.
+            let room = (LINE_LEN_MAX + 2).saturating_sub(self.begun.len());
+            self.begun.extend_from_slice(&part[..part.len().min(room)]);
+            if part.ends_with(b"\n") {
+                self.end_line();
+            }
+            if self.batch.len() >= LINES {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What it came to so far. Refused lines are told once.
+    pub fn tell(&mut self) -> ImportReport {
+        let refused = std::mem::take(&mut self.report.refused);
+        ImportReport { refused, ..self.report.clone() }
+    }
+
+    /// Takes in the last line, which need not end in a newline, and what was not imported yet.
+    pub async fn finish(&mut self) -> Result<(), ServiceError> {
+        if !self.begun.is_empty() {
+            self.end_line();
+        }
+        self.flush().await
+    }
+
+    fn end_line(&mut self) {
+        self.lines += 1;
+        let line = std::mem::take(&mut self.begun);
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match std::str::from_utf8(line) {
+            _ if line.len() > LINE_LEN_MAX => self.refuse(self.lines, "it is too long".to_owned()),
+            Ok("") => self.refuse(self.lines, "it is empty".to_owned()),
+            Ok(key) => self.batch.push((self.lines, key.to_owned())),
+            Err(_) => self.refuse(self.lines, "it is not UTF-8".to_owned()),
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), ServiceError> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let (lines, keys): (Vec<u64>, Vec<String>) = batch.into_iter().unzip();
+        let imported = match self.into {
+            ImportInto::Used => self.service.import_used(self.space, &keys).await?,
+            ImportInto::Pool => self.service.import_pool(self.space, &keys).await?,
+        };
+        let Imported { made, known, refused, repeated } = imported;
+        self.report.made += made;
+        self.report.known += known;
+        for (place, reason) in refused {
+            self.refuse(lines[place], reason);
+        }
+        for (place, first) in repeated {
+            self.refuse(lines[place], format!("it repeats line {}", lines[first]));
+        }
+        self.report.refused.sort_unstable();
+        Ok(())
+    }
+
+    fn refuse(&mut self, line: u64, reason: String) {
+        self.report.refused_count += 1;
+        if self.report.refused.len() < REFUSED_MAX {
+            self.report.refused.push((line, reason));
+        }
+    }
+}

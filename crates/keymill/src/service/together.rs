@@ -1,0 +1,124 @@
+//! Many requests to one commit.
+//!
+//! What has to be on record before it is answered would cost a commit each. Here those that come while
+//! a commit is under way wait for it, and share the next one: nobody waits for company, and a crowd
+//! pays once.
+
+use std::fmt;
+use std::future::Future;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::store::StoreError;
+
+/// How many requests may wait.
+const QUEUE_MAX: usize = 4_096;
+
+/// A queue of requests of one kind, and the task that commits them.
+pub(super) struct Together<Q, A> {
+    queue: mpsc::Sender<Job<Q, A>>,
+}
+
+struct Job<Q, A> {
+    asked: Q,
+    answer: oneshot::Sender<Result<A, StoreError>>,
+}
+
+impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
+    /// Starts a task that commits requests, up to a sum of `size_max`, and answers each of them in
+    /// their order.
+    pub(super) fn start<F>(
+        runtime: &Handle,
+        size_max: usize,
+        size_of: fn(&Q) -> usize,
+        commit: impl Fn(Vec<Q>) -> F + Send + 'static,
+    ) -> Together<Q, A>
+    where
+        F: Future<Output = Result<Vec<A>, StoreError>> + Send,
+    {
+        let (queue, mut jobs) = mpsc::channel::<Job<Q, A>>(QUEUE_MAX);
+        runtime.spawn(async move {
+            while let Some(first) = jobs.recv().await {
+                let mut size = size_of(&first.asked);
+                let (mut asked, mut answers) = (vec![first.asked], vec![first.answer]);
+                while size < size_max
+                    && let Ok(job) = jobs.try_recv()
+                {
+                    size += size_of(&job.asked);
+                    asked.push(job.asked);
+                    answers.push(job.answer);
+                }
+                match commit(asked).await {
+                    Ok(all) => {
+                        assert_eq!(all.len(), answers.len(), "an answer for each");
+                        for (answer, one) in answers.into_iter().zip(all) {
+                            // Whoever asked may have gone; what is on record stays.
+                            let _ = answer.send(Ok(one));
+                        }
+                    }
+                    Err(error) => {
+                        for answer in answers {
+                            let _ = answer.send(Err(error.clone()));
+                        }
+                    }
+                }
+            }
+        });
+        Together { queue }
+    }
+
+    /// Has a request committed, together with whatever else waits.
+    pub(super) async fn ask(&self, asked: Q) -> Result<A, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.queue.try_send(Job { asked, answer }).map_err(|_| {
+            StoreError::Unavailable("too many requests wait for the store".to_owned())
+        })?;
+        answered.await.unwrap_or_else(|_| {
+            Err(StoreError::InDoubt("the request failed half-way; the log has more".to_owned()))
+        })
+    }
+}
+
+impl<Q, A> fmt::Debug for Together<Q, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Together({} waiting)", self.queue.max_capacity() - self.queue.capacity())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_during_a_commit_shares_the_next_one() {
+        let commits = Arc::new(AtomicUsize::new(0));
+        let counted = commits.clone();
+        let together = Together::start(
+            &Handle::current(),
+            100,
+            |_| 1,
+            move |asked: Vec<u32>| {
+                let counted = counted.clone();
+                async move {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                    Ok(asked.into_iter().map(|number| number * 2).collect())
+                }
+            },
+        );
+        let together = Arc::new(together);
+        let mut asking = tokio::task::JoinSet::new();
+        for number in 0..50 {
+            let together = together.clone();
+            asking.spawn(async move { (number, together.ask(number).await.unwrap()) });
+        }
+        for (number, answer) in asking.join_all().await {
+            assert_eq!(answer, number * 2);
+        }
+        assert!(commits.load(Ordering::Relaxed) < 5, "{commits:?}");
+    }
+}

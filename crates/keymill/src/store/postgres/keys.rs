@@ -1,0 +1,385 @@
+//! Keys as rows of PostgreSQL: pools, used keys, digests.
+//!
+//! Claims and notes take rows that nobody else has locked, and touch the row of their space with
+//! their last statement: instances wait for each other's commits at the most.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::rows::name_from;
+use super::tx::Tx;
+use super::{NAMES, NAMES_PUT, PostgresStore, SKIPS, SPACE};
+use crate::floor::{Floor, Mark};
+use crate::skip::without;
+use crate::store::keys::{
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
+    KeyId, KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id, key_id,
+};
+use crate::store::values::{millis, signed, time, unsigned};
+use crate::store::{NamePurpose, Purpose, SpaceRecord, Store, StoreError};
+
+const AVAILABLE: &str = "SELECT available FROM pools WHERE space = $1";
+const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES ($1, $2)
+    ON CONFLICT (space) DO UPDATE SET available = pools.available + excluded.available";
+const AVAILABLE_DROP: &str = "UPDATE pools SET available = 0 WHERE space = $1";
+const KEYS_ADD: &str = "COPY available_keys (id, space, key) FROM STDIN (FORMAT binary)";
+const EXPIRED: &str = "SELECT id, key FROM available_keys
+    WHERE space = $1 AND id >= $2 AND reserved_at <=
+        (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $3::bigint
+    ORDER BY reserved_at LIMIT $4 FOR UPDATE SKIP LOCKED";
+const FRESH: &str = "SELECT id, key FROM available_keys
+    WHERE space = $1 AND id >= $2 AND reserved_by IS NULL
+    ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED";
+const FRESH_PAGE: &str = "SELECT id, key FROM available_keys
+    WHERE space = $1 AND id >= $2 AND reserved_by IS NULL ORDER BY id LIMIT $3";
+const RESERVE: &str = "UPDATE available_keys SET reserved_by = $3,
+    reserved_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    WHERE space = $1 AND id = ANY($2)";
+const USE_CLAIMED: &str = "WITH claimed AS (
+        DELETE FROM available_keys WHERE space = $1 AND id = ANY($2) RETURNING id, key)
+    INSERT INTO used_keys (id, space, key, used_at, caller, instance, expires_at)
+    SELECT id, $1, key, now, '', $3, now + $4::bigint FROM claimed,
+    (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock";
+const USE_RESERVED: &str = "WITH uses AS (
+        SELECT * FROM unnest($2::bigint[], $3::text[]) AS uses (id, caller)),
+    moved AS (
+        DELETE FROM available_keys AS available USING uses
+        WHERE available.space = $1 AND available.id = uses.id AND available.id >= $6
+        AND available.reserved_by = $4 RETURNING available.id, available.key, uses.caller)
+    INSERT INTO used_keys (id, space, key, used_at, caller, instance, expires_at)
+    SELECT id, $1, key, now, caller, $4, now + $5::bigint FROM moved,
+    (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
+    ON CONFLICT (space, id) DO NOTHING RETURNING id";
+const USE_LEASED: &str = "INSERT INTO used_keys
+    (id, space, key, used_at, caller, instance, expires_at)
+    SELECT id, $1, key, now, caller, $5, now + $6::bigint
+    FROM unnest($2::bigint[], $3::text[], $4::text[]) AS uses (id, key, caller),
+    (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
+    ON CONFLICT (space, id) DO NOTHING RETURNING id";
+const UNRESERVE: &str = "UPDATE available_keys SET reserved_by = NULL, reserved_at = NULL
+    WHERE space = $1 AND id = ANY($2) AND reserved_by = $3";
+const USED_TAKE_BACK: &str = "WITH taken AS (
+        DELETE FROM used_keys WHERE space = $1 AND id = ANY($2) AND instance = $3
+        AND retired_at IS NULL RETURNING id, key)
+    INSERT INTO available_keys (id, space, key) SELECT id, $1, key FROM taken";
+const USED_RETIRE: &str = "INSERT INTO used_keys
+    (id, space, key, used_at, caller, instance, retired_at)
+    VALUES ($1, $2, $3, $4, '', $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+    ON CONFLICT (space, id) DO UPDATE
+    SET retired_at = coalesce(used_keys.retired_at, excluded.retired_at)
+    RETURNING id, key, used_at, caller, instance, expires_at, retired_at";
+const USED: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
+    FROM used_keys WHERE space = $1 AND id = $2";
+const USED_PAGE: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
+    FROM used_keys WHERE space = $1 AND (used_at, id) > ($2, $3) AND used_at >= $4 AND used_at < $5
+    AND ($6::text IS NULL OR caller = $6) ORDER BY used_at, id LIMIT $7";
+const KEY: &str = "SELECT reserved_by, reserved_at FROM available_keys
+    WHERE space = $1 AND id = $2";
+const NAMES_ADD: &str = "INSERT INTO pool_names (space, key, id)
+    SELECT $1, key, id FROM unnest($2::text[], $3::bigint[]) AS new (key, id)
+    ON CONFLICT (space, key) DO UPDATE SET id = excluded.id";
+const NAME_ID: &str = "SELECT id FROM pool_names WHERE space = $1 AND key = $2";
+const DIGESTS: &str = "SELECT input, key FROM digests WHERE space = $1 AND input = ANY($2)";
+const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, key, created_at)
+    SELECT $1, input, key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    FROM unnest($2::bytea[], $3::text[]) AS new (input, key)";
+const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name = $1
+    RETURNING revision, next";
+
+#[async_trait]
+impl KeyStore for PostgresStore {
+    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.fill(fill).await;
+        tx.finish(answer).await
+    }
+
+    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.claim(ask).await;
+        tx.finish(answer).await
+    }
+
+    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.release(back).await;
+        tx.finish(answer).await
+    }
+
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.note(uses).await;
+        tx.finish(answer).await
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        let tx = self.begin().await?;
+        let answer = async {
+            let KeyPlace { space, id, key } = &retire.at;
+            tx.look_above(space, &retire.floor).await?;
+            let used_at = retire.used_at.as_millisecond();
+            let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
+            tx.step(space).await?;
+            Ok(used_from(&rows[0]))
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn available(&self, space: &str) -> Result<u64, StoreError> {
+        let rows = self.connection().await?.query(AVAILABLE, &[&space]).await?;
+        Ok(rows.first().map_or(0, |row| unsigned(row.get(0))))
+    }
+
+    async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
+        let connection = self.connection().await?;
+        let rows = connection.query(USED, &[&at.space, &at.id]).await?;
+        if let Some(used) = rows.first().map(used_from).filter(|used| used.key == at.key) {
+            return Ok(Some(Found::Used(used)));
+        }
+        let rows = connection.query(KEY, &[&at.space, &at.id]).await?;
+        Ok(rows.first().map(|row| match row.get(0) {
+            None => Found::Available,
+            Some(by) => Found::Reserved { by, at: time(row.get(1)) },
+        }))
+    }
+
+    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
+        let rows = self.connection().await?.query(NAME_ID, &[&space, &key]).await?;
+        let place =
+            |row: &Row| KeyPlace { space: space.to_owned(), id: row.get(0), key: key.to_owned() };
+        Ok(rows.first().map(place))
+    }
+
+    async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError> {
+        let first = first_id(self.space(&page.space).await?.mark.revision);
+        let from = page.after.as_ref().map_or(first, |after| first.max(after.id + 1));
+        let limit = i64::from(page.limit);
+        let connection = self.connection().await?;
+        let rows = connection.query(FRESH_PAGE, &[&page.space, &from, &limit]).await?;
+        Ok(rows.iter().map(claimed_from).collect())
+    }
+
+    async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
+        let (after, id) = page.after.map_or((i64::MIN, 0), |(at, id)| (at.as_millisecond(), id));
+        let from = page.from.map_or(i64::MIN, |from| from.as_millisecond());
+        let to = page.to.map_or(i64::MAX, |to| to.as_millisecond());
+        let limit = i64::from(page.limit);
+        let params: &[&(dyn ToSql + Sync)] =
+            &[&page.space, &after, &id, &from, &to, &page.caller, &limit];
+        let rows = self.connection().await?.query(USED_PAGE, params).await?;
+        Ok(rows.iter().map(used_from).collect())
+    }
+
+    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.digest(batch).await;
+        tx.finish(answer).await
+    }
+}
+
+impl Tx {
+    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
+        let mut space = self.space_above(&fill.space, &fill.floor).await?;
+        if space.sealed {
+            return Err(StoreError::Sealed(fill.space.clone()));
+        }
+        let before = self.pool_size(&fill.space).await?;
+        if fill.enough.is_some_and(|enough| before >= enough) {
+            return Ok(Filled { mark: space.mark, added: 0, available: before });
+        }
+        let Some(grant) = space.grant_up_to(fill.size) else {
+            return Err(StoreError::Exhausted { space: fill.space.clone(), held_elsewhere: 0 });
+        };
+        let instance = &fill.instance.id;
+        self.know(&fill.instance).await?;
+        self.record_lease(&space, grant.ordinals.clone(), Purpose::Fill, instance).await?;
+        self.close(&fill.space, grant.lease, instance, None, None).await?;
+        self.move_to(&space).await?;
+        let (start, end) = (grant.ordinals.start, grant.ordinals.end);
+        let rows = self.query(SKIPS, &[&fill.space, &signed(start), &signed(end)]).await?;
+        let skips: Vec<u64> = rows.iter().map(|row| unsigned(row.get(0))).collect();
+        let mut keys = Vec::new();
+        without(&skips, start..end, |run| {
+            (fill.write)(run, &mut |ordinal, key| {
+                keys.push((key_id(grant.lease, ordinal - start), key.to_owned()));
+            });
+        });
+        let added = self.add_keys(&fill.space, &keys).await?;
+        Ok(Filled { mark: space.mark, added, available: before + added })
+    }
+
+    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
+        let space = self.look_above(&ask.space, &ask.floor).await?;
+        if space.sealed {
+            return Err(StoreError::Sealed(ask.space.clone()));
+        }
+        let available = self.pool_size(&ask.space).await?;
+        let (size, first) = (signed(ask.size_of(available)), first_id(space.mark.revision));
+        let (name, reserve_max) = (&ask.space, millis(ask.reserve_max));
+        let rows = self.query(EXPIRED, &[name, &first, &reserve_max, &size]).await?;
+        let mut keys: Vec<Claimed> = rows.iter().map(claimed_from).collect();
+        let expired = keys.len() as u64;
+        // From where the last claim ended, to pass over what is gone; what came back lies before.
+        let (from, more) = (first.max(ask.after), size - signed(expired));
+        let mut rows = self.query(FRESH, &[name, &from, &more]).await?;
+        if keys.is_empty() && rows.is_empty() {
+            rows = self.query(FRESH, &[name, &first, &size]).await?;
+        }
+        keys.extend(rows.iter().map(claimed_from));
+        if keys.is_empty() {
+            return Ok(Claim { mark: space.mark, keys, available: 0 });
+        }
+        let ids: Vec<KeyId> = keys.iter().map(|claimed| claimed.id).collect();
+        let instance = &ask.instance.id;
+        if ask.reserve {
+            self.execute(RESERVE, &[name, &ids, instance]).await?;
+        } else {
+            let ttl = ask.ttl.map(millis);
+            self.execute(USE_CLAIMED, &[name, &ids, instance, &ttl]).await?;
+        }
+        let fresh = keys.len() as u64 - expired;
+        let mark = self.step(name).await?;
+        self.execute(AVAILABLE_ADD, &[name, &-signed(fresh)]).await?;
+        Ok(Claim { mark, keys, available: available.saturating_sub(fresh) })
+    }
+
+    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
+        let space = self.look_above(&back.space, &back.floor).await?;
+        let first = first_id(space.mark.revision);
+        let ids = back.keys.iter().map(|claimed| claimed.id).filter(|id| *id >= first);
+        let ids: Vec<KeyId> = ids.collect();
+        let sql = if back.reserved { UNRESERVE } else { USED_TAKE_BACK };
+        let released = self.execute(sql, &[&back.space, &ids, &back.instance]).await?;
+        let mark = self.step(&back.space).await?;
+        self.execute(AVAILABLE_ADD, &[&back.space, &signed(released)]).await?;
+        Ok(mark)
+    }
+
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let space = self.look_above(&uses.space, &uses.floor).await?;
+        let ids: Vec<KeyId> = uses.keys.iter().map(|used| used.id).collect();
+        let callers: Vec<&str> = uses.keys.iter().map(|used| used.caller.as_str()).collect();
+        let (name, instance, ttl) = (&uses.space, &uses.instance, uses.ttl.map(millis));
+        let rows = if uses.pooled {
+            let first = first_id(space.mark.revision);
+            self.query(USE_RESERVED, &[name, &ids, &callers, instance, &ttl, &first]).await?
+        } else {
+            let keys: Vec<&str> = uses.keys.iter().map(|used| used.key.as_str()).collect();
+            self.query(USE_LEASED, &[name, &ids, &keys, &callers, instance, &ttl]).await?
+        };
+        let gone: std::collections::HashSet<KeyId> = rows.iter().map(|row| row.get(0)).collect();
+        let may_go = ids.iter().map(|id| gone.contains(id)).collect();
+        Ok(Noted { mark: self.step(name).await?, may_go })
+    }
+
+    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+        let space = self.space_above(&batch.space, &batch.floor).await?;
+        let hashes: Vec<&[u8]> = batch.inputs.iter().map(|input| &input.hash[..]).collect();
+        let rows = self.query(DIGESTS, &[&batch.space, &hashes]).await?;
+        let mut known: HashMap<Vec<u8>, String> =
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let new = batch.inputs.iter().filter(|input| !known.contains_key(&input.hash[..]));
+        let candidates: Vec<&str> =
+            new.flat_map(|input| &input.candidates).map(String::as_str).collect();
+        let rows = self.query(NAMES, &[&batch.space, &candidates]).await?;
+        let mut taken: std::collections::HashSet<String> =
+            rows.iter().map(|row| name_from(row).key).collect();
+        let (mut keys, mut inputs, mut made) = (Vec::new(), Vec::new(), Vec::new());
+        for input in &batch.inputs {
+            if let Some(key) = known.get(&input.hash[..]) {
+                keys.push(Some(DigestKey { key: key.clone(), made: None }));
+                continue;
+            }
+            if space.sealed {
+                return Err(StoreError::Sealed(batch.space.clone()));
+            }
+            let free = input.candidates.iter().position(|key| !taken.contains(key));
+            keys.push(free.map(|number| {
+                let key = input.candidates[number].clone();
+                taken.insert(key.clone());
+                // The same input may come twice in one batch.
+                known.insert(input.hash.to_vec(), key.clone());
+                inputs.push(&input.hash[..]);
+                made.push(key.clone());
+                DigestKey { key, made: Some(number) }
+            }));
+        }
+        if made.is_empty() {
+            return Ok(Digested { mark: space.mark, keys });
+        }
+        let none: Vec<Option<i64>> = vec![None; made.len()];
+        let purpose = NamePurpose::Digest.name();
+        self.execute(NAMES_PUT, &[&batch.space, &made, &none, &purpose, &""]).await?;
+        self.execute(DIGESTS_ADD, &[&batch.space, &inputs, &made]).await?;
+        Ok(Digested { mark: self.step(&batch.space).await?, keys })
+    }
+
+    /// Writes imported keys into the pool, under the revision that the space has moved to.
+    pub(super) async fn pool_names(
+        &self,
+        space: &SpaceRecord,
+        made: &[&str],
+    ) -> Result<(), StoreError> {
+        let place = |(place, key): (usize, &&str)| {
+            (key_id(space.mark.revision, place as u64), (*key).to_owned())
+        };
+        let keys: Vec<(KeyId, String)> = made.iter().enumerate().map(place).collect();
+        let ids: Vec<KeyId> = keys.iter().map(|(id, _)| *id).collect();
+        self.execute(NAMES_ADD, &[&space.name, &made, &ids]).await?;
+        self.add_keys(&space.name, &keys).await.map(drop)
+    }
+
+    /// Drops what was available before an advance.
+    pub(super) async fn drop_pool(&self, space: &str) -> Result<(), StoreError> {
+        self.execute(AVAILABLE_DROP, &[&space]).await.map(drop)
+    }
+
+    /// Writes keys into the pool; how many.
+    async fn add_keys(&self, space: &str, keys: &[(KeyId, String)]) -> Result<u64, StoreError> {
+        let types = [Type::INT8, Type::TEXT, Type::TEXT];
+        let rows = keys.iter().map(|(id, key)| [id as &(dyn ToSql + Sync), &space, key]);
+        let added = self.copy(KEYS_ADD, &types, rows).await?;
+        self.execute(AVAILABLE_ADD, &[&space, &signed(added)]).await?;
+        Ok(added)
+    }
+
+    async fn pool_size(&self, space: &str) -> Result<u64, StoreError> {
+        let rows = self.query(AVAILABLE, &[&space]).await?;
+        Ok(rows.first().map_or(0, |row| unsigned(row.get(0))))
+    }
+
+    /// The space, unless it lies below its floor. Its row is not locked.
+    async fn look_above(&self, name: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
+        let rows = self.query(SPACE, &[&name]).await?;
+        self.checked(name, rows.first(), floor)
+    }
+
+    /// Adds a change to the revision of a space. As late in a transaction as can be, because it
+    /// locks the space's row; and before that of its pool, as where both are locked from the start.
+    async fn step(&self, space: &str) -> Result<Mark, StoreError> {
+        let rows = self.query(SPACE_STEP, &[&space]).await?;
+        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))?;
+        let (revision, next) = (unsigned(row.get(0)), unsigned(row.get(1)));
+        Ok(Mark { revision, next, history: self.history() })
+    }
+}
+
+fn claimed_from(row: &Row) -> Claimed {
+    Claimed { id: row.get(0), key: row.get(1) }
+}
+
+fn used_from(row: &Row) -> UsedKey {
+    UsedKey {
+        id: row.get(0),
+        key: row.get(1),
+        used_at: time(row.get(2)),
+        caller: row.get(3),
+        instance: row.get(4),
+        expires_at: row.get::<_, Option<i64>>(5).map(time),
+        retired_at: row.get::<_, Option<i64>>(6).map(time),
+    }
+}
