@@ -12,6 +12,7 @@
 //! - `front`: protocols, and only protocols.
 //! - [`service`]: what every front calls: take, explain, spaces, audit.
 //! - [`mill`], [`lease`], [`refill`] (and its `pace`): the hot path, lock-free, and what keeps it supplied.
+//! - [`keys`], [`skip`]: from ordinals to keys, as a space grows, and what is left out.
 //! - [`space`], [`secret`], [`floor`], [`instance`]: the words they are written in.
 //! - [`store`]: databases, and only databases.
 
@@ -28,6 +29,7 @@ pub mod server;
 
 pub mod service;
 
+pub mod keys;
 pub mod lease;
 #[cfg(test)]
 mod lease_tests;

@@ -6,8 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use keymill_core::{Codec, CodecError, Shape, ShapeError, ShapeSpec};
+use keymill_core::{Codec, CodecError, GenerationError, Generations, Shape, ShapeError, ShapeSpec};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use crate::secret::Master;
 
@@ -48,6 +49,10 @@ pub struct Definition {
     pub step: u64,
     /// The first number; below `step`.
     pub offset: u64,
+    /// The lengths of later generations, each longer than the one before: takes move on to it
+    /// when that one ends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grown: Vec<u8>,
 }
 
 /// The part of a space that may change at any time.
@@ -143,6 +148,9 @@ pub enum DefinitionError {
     /// The shape does not fit the kind, the step or the offset.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// The space cannot grow like that.
+    #[error(transparent)]
+    Generation(#[from] GenerationError),
     /// A setting is outside its range.
     #[error("{setting} {problem}")]
     Setting {
@@ -175,40 +183,75 @@ pub struct Difference {
 }
 
 impl Definition {
-    /// The shape of the keys.
+    /// How keys of the first generation are written.
     pub fn shape(&self) -> Result<Shape, ShapeError> {
-        Shape::new(&ShapeSpec {
-            alphabet: self.alphabet.clone(),
-            length: self.length,
-            prefix: self.prefix.clone(),
-            group: self.group,
-            check: self.check,
-        })
+        self.shape_of(self.length)
+    }
+
+    /// How many generations there are.
+    pub fn generations(&self) -> usize {
+        1 + self.grown.len()
+    }
+
+    /// How many texts could be keys of some generation, other regions' among them.
+    pub fn domain(&self) -> Result<u128, ShapeError> {
+        let lengths = std::iter::once(self.length).chain(self.grown.iter().copied());
+        lengths.map(|length| self.shape_of(length).map(|shape| shape.capacity())).sum()
+    }
+
+    /// The same with a generation of longer keys behind the last.
+    pub fn grow(&self, length: u8) -> Result<Definition, DefinitionError> {
+        let mut longer = self.clone();
+        longer.grown.push(length);
+        longer.check()?;
+        Ok(longer)
     }
 
     /// Refuses what no secret could make work.
     pub fn check(&self) -> Result<(), DefinitionError> {
-        let shape = self.shape()?;
-        match self.kind {
-            Kind::Sequential => Codec::sequential(shape, self.step, self.offset)?,
-            Kind::Shuffled => Codec::shuffled(shape, self.step, self.offset, &[0; 16])?,
-        };
-        Ok(())
+        self.build(|_| Zeroizing::new([0; 16])).map(drop)
     }
 
     /// Builds what turns this space's ordinals into keys.
-    pub fn codec(&self, name: &str, master: &Master) -> Result<Codec, DefinitionError> {
-        let shape = self.shape()?;
-        match self.kind {
-            Kind::Sequential => Ok(Codec::sequential(shape, self.step, self.offset)?),
-            Kind::Shuffled if self.step > 1 && master.is_made_up() => {
-                Err(DefinitionError::SecretNotShared { step: self.step })
-            }
-            Kind::Shuffled => {
-                let key = master.space_key(name, shape.alphabet().symbols(), self.length);
-                Ok(Codec::shuffled(shape, self.step, self.offset, &key)?)
-            }
+    pub fn codec(&self, name: &str, master: &Master) -> Result<Generations, DefinitionError> {
+        if self.kind == Kind::Shuffled && self.step > 1 && master.is_made_up() {
+            return Err(DefinitionError::SecretNotShared { step: self.step });
         }
+        self.build(|shape| master.space_key(name, shape.alphabet().symbols(), shape.length()))
+    }
+
+    /// All generations, each with the FF1 key that `key` has for its shape.
+    fn build(
+        &self,
+        key: impl Fn(&Shape) -> Zeroizing<[u8; 16]>,
+    ) -> Result<Generations, DefinitionError> {
+        let codec = |length: u8| -> Result<Codec, DefinitionError> {
+            let shape = self.shape_of(length)?;
+            match self.kind {
+                Kind::Sequential => Ok(Codec::sequential(shape, self.step, self.offset)?),
+                Kind::Shuffled => {
+                    let key = key(&shape);
+                    Ok(Codec::shuffled(shape, self.step, self.offset, &key)?)
+                }
+            }
+        };
+        let mut generations = Generations::new(codec(self.length)?);
+        for &length in &self.grown {
+            // First of all: a length that is too short should be refused for just that.
+            generations.check_next(length)?;
+            generations = generations.then(codec(length)?)?;
+        }
+        Ok(generations)
+    }
+
+    fn shape_of(&self, length: u8) -> Result<Shape, ShapeError> {
+        Shape::new(&ShapeSpec {
+            alphabet: self.alphabet.clone(),
+            length,
+            prefix: self.prefix.clone(),
+            group: self.group,
+            check: self.check,
+        })
     }
 
     /// The fingerprint of the secret behind the keys, for the kinds that have one.
@@ -219,7 +262,8 @@ impl Definition {
         }
     }
 
-    /// Every setting in which `asked` differs from this stored definition.
+    /// Every setting in which `asked` differs from this stored definition. Generations are none:
+    /// whoever asks names the first length, and the space may have grown since.
     pub fn differences(&self, asked: &Definition) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |setting, stored: &dyn fmt::Display, asked: &dyn fmt::Display| {
@@ -257,6 +301,7 @@ impl Default for Definition {
             check: false,
             step: 1,
             offset: 0,
+            grown: Vec::new(),
         }
     }
 }
@@ -274,6 +319,7 @@ impl SpaceSpec {
             check: self.check.unwrap_or(default.check),
             step: self.step.unwrap_or(default.step),
             offset: self.offset.unwrap_or(default.offset),
+            grown: default.grown,
         }
     }
 
@@ -366,6 +412,51 @@ mod tests {
         let differences = stored.differences(&longer);
         assert_eq!(differences.len(), 1);
         assert_eq!(differences[0].to_string(), "length is `7` in the store, `8` here");
+    }
+
+    #[test]
+    fn a_definition_grows_by_longer_generations_only() {
+        let first = Definition::default();
+        let grown = first.grow(8).and_then(|grown| grown.grow(10)).unwrap();
+        assert_eq!((grown.length, &grown.grown[..], grown.generations()), (7, &[8, 10][..], 3));
+        let domain: u128 = [7, 8, 10].map(|length| 62_u128.pow(length)).iter().sum();
+        assert_eq!(grown.domain().unwrap(), domain);
+        // Whoever asks for the first length asks for the same space.
+        assert_eq!(grown.differences(&first), []);
+        let integers = Definition { kind: Kind::Sequential, length: 0, ..Definition::default() };
+        let countless = Definition { length: 12, ..Definition::default() };
+        for (definition, length, says) in [
+            (&first, 7, "above 7, not 7"),
+            (&first, 0, "above 7, not 0"),
+            (&grown, 9, "above 10, not 9"),
+            (&grown, 21, "at most 20"),
+            (&integers, 5, "no length to grow"),
+            (&countless, 13, "as many keys as can be counted"),
+        ] {
+            let refusal = definition.grow(length).unwrap_err().to_string();
+            assert!(refusal.contains(says), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_definition_that_has_not_grown_is_written_as_ever() {
+        let text = serde_json::to_string(&Definition::default()).unwrap();
+        assert!(!text.contains("grown"), "{text}");
+        let grown = Definition::default().grow(8).unwrap();
+        let text = serde_json::to_string(&grown).unwrap();
+        assert!(text.ends_with(r#""grown":[8]}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Definition>(&text).unwrap(), grown);
+    }
+
+    #[test]
+    fn generations_are_shuffled_by_keys_of_their_own() {
+        let master = Master::given("0123456789abcdef0123456789abcdef").unwrap();
+        let codec = |definition: &Definition| definition.codec("links", &master).unwrap();
+        let first = Definition::default();
+        let (short, grown) = (codec(&first), codec(&first.grow(8).unwrap()));
+        assert_eq!(short.key(5), grown.key(5), "what was handed out stays what it is");
+        let long = codec(&Definition { length: 8, ..Definition::default() });
+        assert_eq!(grown.key(short.capacity() + 5), long.key(5));
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use keymill_core::{Blocklist, Codec};
+use arc_swap::{ArcSwap, Guard};
+use keymill_core::{Blocklist, Generations};
 use tokio::sync::watch;
 
 use super::{Service, ServiceError};
+use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill};
-use crate::skip::Skips;
 use crate::space::Tuning;
 use crate::store::SpaceRecord;
 
@@ -19,12 +19,10 @@ use crate::store::SpaceRecord;
 pub struct Space {
     /// Its name.
     pub name: String,
-    /// From ordinal to key and back.
-    pub codec: Codec,
     /// Where its ordinals come from.
     pub mill: Arc<Mill>,
-    /// Ordinals not to hand out, because names occupy them.
-    pub(super) skips: Arc<Skips>,
+    /// What is made of them.
+    pub(super) keys: Arc<Keys>,
     /// Keys not to hand out; empty where the space has that switched off.
     pub(super) blocklist: ArcSwap<Blocklist>,
     pub(super) record: ArcSwap<SpaceRecord>,
@@ -33,6 +31,17 @@ pub struct Space {
 }
 
 impl Space {
+    /// From ordinal to key and back, as of now: a space may grow.
+    #[inline]
+    pub fn codec(&self) -> Guard<Arc<Generations>> {
+        self.keys.codec()
+    }
+
+    /// The same, to be kept over a wait.
+    pub(super) fn codec_now(&self) -> Arc<Generations> {
+        Guard::into_inner(self.codec())
+    }
+
     /// The space as the store had it when last heard of.
     pub fn record(&self) -> Arc<SpaceRecord> {
         self.record.load_full()
@@ -45,7 +54,7 @@ impl Space {
 
     /// Whether a key is one that must not be handed out.
     pub(super) fn blocks(&self, key: &[u8]) -> bool {
-        self.blocklist.load().blocks(self.codec.shape().after_prefix(key))
+        self.blocklist.load().blocks(self.codec().shape().after_prefix(key))
     }
 }
 
@@ -93,6 +102,9 @@ impl Service {
                 tuning.clone_from(&record.tuning);
                 changed
             });
+            if let Err(error) = space.keys.follow(&record) {
+                tracing::error!(space = record.name, "cannot follow its growth: {error}");
+            }
             if record.sealed {
                 // Wakes the refill, which gives back what was not drawn.
                 space.mill.set_outlook(Outlook::Sealed);
@@ -112,15 +124,14 @@ impl Service {
                 wanted: record.fingerprint.unwrap_or_default(),
             });
         }
-        let codec = record.definition.codec(&record.name, &inner.master)?;
+        let keys = Arc::new(Keys::of(&record, &inner.master)?);
         let mill = Arc::new(Mill::new(inner.limits.waiting_max, inner.limits.wait_max));
         let tuning = watch::Sender::new(record.tuning.clone());
         let progress = watch::Sender::new(Progress::default());
         let space = Space {
             name: record.name.clone(),
-            codec,
             mill: mill.clone(),
-            skips: Arc::default(),
+            keys: keys.clone(),
             blocklist: ArcSwap::new(self.blocklist_of(&record.tuning)),
             tuning,
             progress: progress.subscribe(),
@@ -132,7 +143,7 @@ impl Service {
             floors: inner.floors.clone(),
             instance: inner.instance.clone(),
             mill: mill.clone(),
-            skips: space.skips.clone(),
+            keys,
             tuning: space.tuning.subscribe(),
             heartbeat: inner.heartbeat.subscribe(),
             stop: inner.stop.subscribe(),

@@ -51,8 +51,11 @@ impl Service {
         let spaces = self.inner.spaces.load();
         let space = spaces.get(space)?;
         let ordinals = space.mill.try_draw(1).ok()??;
-        let key = space.codec.key(ordinals.start);
-        (!space.skips.contains(ordinals.start) && !space.blocks(&key)).then_some(key)
+        // After the draw: it may be the first of a new generation.
+        let codec = space.codec();
+        let key = codec.key(ordinals.start);
+        let blocked = space.blocklist.load().blocks(codec.shape().after_prefix(&key));
+        (!blocked && !space.keys.skips().contains(ordinals.start)).then_some(key)
     }
 
     /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
@@ -81,8 +84,7 @@ impl Service {
                 grant => grant?,
             };
             check_grant(&grant, ask.size);
-            let skips = settle(&*inner.store, &inner.floors, &ask, &grant).await?;
-            space.skips.add(&skips);
+            settle(&*inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
             last_lease = Some(grant.lease);
             let end = grant.ordinals.end;
             taken += u64::from(space.write_keys(grant.ordinals, |key| read = read && each(key)));
@@ -111,11 +113,11 @@ impl Service {
 impl Space {
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them.
     fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
-        let blocklist = self.blocklist.load();
-        let shape = self.codec.shape();
+        let (blocklist, codec) = (self.blocklist.load(), self.codec());
+        let shape = codec.shape();
         let mut count = 0;
-        self.skips.leave_out(ordinals, |run| {
-            self.codec.keys(run, |_, key| {
+        self.keys.skips().leave_out(ordinals, |run| {
+            codec.keys(run, |_, key| {
                 if !blocklist.blocks(shape.after_prefix(key)) {
                     each(key);
                     count += 1;

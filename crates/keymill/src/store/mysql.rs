@@ -31,7 +31,7 @@ use super::{
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 /// Milliseconds since 1970, by the server's clock.
 macro_rules! now {
@@ -61,6 +61,8 @@ const SPACE_MAKE: &str = concat!(
 const SPACE_MOVE: &str = "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
 const SPACE_TUNE: &str =
     "UPDATE spaces SET tuning = :tuning, revision = revision + 1 WHERE name = :space";
+const SPACE_GROW: &str = "UPDATE spaces SET definition = :definition, capacity = :capacity,
+    revision = revision + 1 WHERE name = :space";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = TRUE, revision = revision + 1 WHERE name = :space AND NOT sealed";
 const LEASE_ADD: &str = concat!(
@@ -105,6 +107,9 @@ const NAME_REMOVE: &str =
     concat!("UPDATE names SET removed_at = ", now!(), " WHERE space = :space AND `key` = :key");
 const SKIPS: &str = "SELECT ordinal FROM names
     WHERE space = :space AND ordinal >= :start AND ordinal < :end ORDER BY ordinal";
+/// The index by ordinal ends with the primary key, so names without one lie there by key.
+const UNPLACED: &str = "SELECT `key` FROM names
+    WHERE space = :space AND ordinal IS NULL AND `key` > :after ORDER BY `key` LIMIT :limit";
 const INSTANCE_KNOW: &str = concat!(
     "INSERT INTO instances (id, host, pid, version, started_at, seen_at)
     VALUES (:id, :host, :pid, :version, :started_at, ",
@@ -179,6 +184,18 @@ impl Store for MysqlStore {
             tx.space(space).await
         };
         let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.grow(space, definition, capacity, floor).await;
         tx.finish(answer).await
     }
 
@@ -278,6 +295,17 @@ impl Store for MysqlStore {
         let (start, end) = (signed(ordinals.start), signed(ordinals.end));
         let rows = self.connection().await?.query(SKIPS, params! { space, start, end }).await?;
         Ok(rows.iter().map(|row| unsigned(column(row, 0))).collect())
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let after = after.unwrap_or_default();
+        let rows = self.connection().await?.query(UNPLACED, params! { space, after, limit }).await?;
+        Ok(rows.iter().map(|row| column(row, 0)).collect())
     }
 
     // Each is a round trip under the lock of the space.

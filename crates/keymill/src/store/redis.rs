@@ -34,7 +34,7 @@ use super::{
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 /// A Redis server as a store.
 #[derive(Debug)]
@@ -181,6 +181,25 @@ impl Store for RedisStore {
         self.set(space, floor, "tuning", &json(tuning), false).await
     }
 
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let connection = self.connection().await?;
+        let mut script = self.scripts.grow.key(self.keys.space(space));
+        guard(&mut script, floor, connection.history());
+        script.arg(json(definition)).arg(capacity.to_string());
+        let (status, answer) = self.change(&connection, space, floor, &script).await?;
+        match status.as_str() {
+            "sealed" => Err(StoreError::Sealed(space.to_owned())),
+            "outdated" => Err(StoreError::Outdated(space.to_owned())),
+            _ => self.record_from(&connection, space, &answer),
+        }
+    }
+
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         self.record_of(&self.connection().await?, space).await
     }
@@ -262,14 +281,16 @@ impl Store for RedisStore {
         let history = connection.history();
         let mut script = self.scripts.names.key(self.keys.space(&batch.space));
         guard(&mut script, &batch.floor, history);
-        script.arg(batch.purpose.name()).arg(&batch.owner);
+        script.arg(batch.purpose.name()).arg(&batch.owner).arg(batch.generations);
         for new in &batch.names {
             script.arg(&new.key).arg(new.ordinal.map_or(String::new(), |it| it.to_string()));
         }
         let answer = self.change(&connection, &batch.space, &batch.floor, &script).await?;
         let (status, answer) = answer;
-        if status == "sealed" {
-            return Err(StoreError::Sealed(batch.space.clone()));
+        match status.as_str() {
+            "sealed" => return Err(StoreError::Sealed(batch.space.clone())),
+            "outdated" => return Err(StoreError::Outdated(batch.space.clone())),
+            _ => {}
         }
         let number = |index: usize| rows::number(answer.get(index));
         let outcome = |word: &String| match word.as_str() {
@@ -312,6 +333,19 @@ impl Store for RedisStore {
         list.arg(format!("[{:020}", ordinals.start)).arg(format!("({:020}", ordinals.end));
         let found: Vec<String> = self.connection().await?.ask(&list).await?;
         found.iter().map(|ordinal| rows::number(Some(ordinal))).collect()
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+        let mut list = redis::cmd("ZRANGEBYLEX");
+        list.arg(self.keys.of_space(space, "unplaced")).arg(from).arg("+");
+        list.arg("LIMIT").arg(0).arg(limit);
+        self.connection().await?.ask(&list).await
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {

@@ -5,6 +5,7 @@
 mod cli;
 mod connections;
 mod doubt;
+mod grow;
 mod http;
 mod schema;
 mod servers;

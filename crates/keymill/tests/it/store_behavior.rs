@@ -9,12 +9,14 @@ use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError};
 
+mod grow;
 mod leases;
 mod names;
 mod record;
 mod spaces;
 mod went_back;
 
+use grow::*;
 use leases::*;
 use names::*;
 use record::*;
@@ -90,6 +92,14 @@ on_every_store! {
     a_batch_tells_of_each_name
     names_know_the_floor_and_the_seal
     a_key_is_a_name_or_granted_never_both
+    growing_makes_more_ordinals
+    a_growth_is_made_once
+    a_growth_that_does_not_continue_the_space_is_refused
+    many_who_grow_at_once_grow_once
+    a_sealed_space_does_not_grow
+    growing_knows_the_floor_but_for_a_growth_that_was_lost
+    names_located_among_other_generations_are_refused
+    names_without_an_ordinal_are_listed_page_by_page
     the_first_secret_stays
     ordinals_beyond_2_to_the_53_come_through_unchanged
     many_instances_at_once_never_share_an_ordinal

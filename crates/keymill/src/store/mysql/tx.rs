@@ -10,10 +10,11 @@ use super::connection::{Connection, Hosts};
 use super::rows::{column, name_from, space_from};
 use super::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME, NAME_PUT,
-    NAME_REMOVE, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+    NAME_REMOVE, SPACE_GROW, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
 use crate::store::{
@@ -142,6 +143,26 @@ impl Tx {
         Ok(if made > 0 { Created::Made(space) } else { Created::Exists(space) })
     }
 
+    pub(super) async fn grow(
+        &mut self,
+        name: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut space = self.space(name).await?;
+        space.check_floor_to_grow(&self.identity().await?, floor)?;
+        if space.grow(definition, capacity)? {
+            let params = params! {
+                "space" => name,
+                "definition" => json(definition),
+                "capacity" => signed(capacity),
+            };
+            self.execute(SPACE_GROW, params).await?;
+        }
+        Ok(space)
+    }
+
     pub(super) async fn lease(&mut self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
         let mut space = self.space_above(&ask.space, &ask.floor).await?;
         let instance = &ask.instance.id;
@@ -173,6 +194,7 @@ impl Tx {
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
+        batch.check_generations(&space)?;
         let mut outcomes = Vec::with_capacity(batch.names.len());
         for new in &batch.names {
             let known = self.name(&batch.space, &new.key).await?;

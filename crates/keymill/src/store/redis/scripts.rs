@@ -7,6 +7,7 @@ use redis::Script;
 pub(super) struct Scripts {
     pub(super) create: Script,
     pub(super) set: Script,
+    pub(super) grow: Script,
     pub(super) lease: Script,
     pub(super) give_back: Script,
     pub(super) advance: Script,
@@ -24,6 +25,7 @@ impl Scripts {
         Scripts {
             create: on_space(include_str!("create.lua")),
             set: on_space(include_str!("set.lua")),
+            grow: on_space(include_str!("grow.lua")),
             lease: on_space(include_str!("lease.lua")),
             give_back: on_space(include_str!("give_back.lua")),
             advance: on_space(include_str!("advance.lua")),
