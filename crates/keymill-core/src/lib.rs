@@ -4,9 +4,9 @@
 //! ordinal --step, offset--> number --FF1--> number --shape--> key
 //! ```
 //!
-//! The service calls [`Codec`]; everything else is what a codec is made of. Nothing here does
-//! I/O, waits, reads a clock or draws randomness, so nothing here can fail at run time other
-//! than by refusing its input.
+//! The service calls [`Generations`]; everything else is what they are made of. Nothing here
+//! does I/O, waits, reads a clock or draws randomness, so nothing here can fail at run time
+//! other than by refusing its input.
 //!
 //! # Layout, in reading order
 //!
@@ -16,6 +16,7 @@
 //! - [`shape`]: how a number is written: alphabet, length, prefix, grouping, check
 //! - [`ff1`]: the keyed bijection that makes the order of keys unguessable
 //! - [`codec`]: ordinals to keys and back
+//! - [`generations`]: the codecs of a space that has grown, one behind the other
 //! - [`blocklist`]: words that no key may contain
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod check;
 pub mod codec;
 mod digits;
 pub mod ff1;
+pub mod generations;
 mod modulus;
 mod reciprocal;
 mod rounds;
@@ -37,5 +39,6 @@ pub use blocklist::{Blocklist, BlocklistError};
 pub use check::CheckGroup;
 pub use codec::{Codec, CodecError, Located};
 pub use ff1::{Ff1, Ff1Error};
+pub use generations::{GenerationError, Generations};
 pub use shape::{DecodeError, Shape, ShapeError, ShapeSpec};
 pub use text::KeyText;

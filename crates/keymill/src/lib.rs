@@ -13,6 +13,7 @@
 //! - [`service`]: what every front calls: take, explain, spaces, audit.
 //! - [`mill`], [`lease`], [`refill`] (and its `pace`): the hot path, lock-free, and what keeps it supplied.
 //! - [`pool`], [`claim`]: the same for keys that are rows.
+//! - [`keys`], [`skip`]: from ordinals to keys, as a space grows, and what is left out.
 //! - [`space`], [`digest`], [`secret`], [`floor`], [`instance`]: the words they are written in.
 //! - [`store`]: databases, and only databases.
 
@@ -30,6 +31,7 @@ pub mod server;
 pub mod service;
 
 pub mod claim;
+pub mod keys;
 pub mod lease;
 #[cfg(test)]
 mod lease_tests;

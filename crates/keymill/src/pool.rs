@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::claim::Claims;
 use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
+use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::space::{Audit, Tuning};
 use crate::store::keys::{
@@ -34,7 +35,9 @@ pub struct Pool {
     pub instance: Instance,
     /// What it has claimed.
     pub claims: Arc<Claims>,
-    /// From ordinals to keys, to fill the pool.
+    /// Its keys, to fill the pool.
+    pub keys: Arc<Keys>,
+    /// Writes them.
     pub write: WriteKeys,
     /// Where the last claim ended.
     pub after: AtomicI64,
@@ -84,7 +87,7 @@ impl Pool {
             ttl: tuning.ttl(),
             floor: floor_of(&self.floors, &self.space).await?,
         };
-        let claim = self.keys()?.claim(&ask).await?;
+        let claim = self.key_store()?.claim(&ask).await?;
         raise_to(&self.floors, &self.space, claim.mark).await?;
         // What is only reserved is looked at when it is used.
         if let Some(first) = claim.keys.first().filter(|_| !reserve) {
@@ -95,16 +98,24 @@ impl Pool {
 
     /// Fills the pool once if it runs low; how many keys are available then.
     pub async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
-        let keys = self.keys()?;
+        let keys = self.key_store()?;
         let fill = Fill {
             space: self.space.clone(),
             instance: self.instance.clone(),
             size: tuning.low_water.clamp(1, keys.fill_max()),
             enough: Some(tuning.low_water),
             write: self.write.clone(),
+            capacity: self.keys.all_ready(&*self.store).await?,
             floor: floor_of(&self.floors, &self.space).await?,
         };
-        let filled = keys.fill(&fill).await?;
+        let filled = match keys.fill(&fill).await {
+            Err(StoreError::Outdated(_)) => {
+                // It is asked again, then for what the space has become.
+                self.keys.follow(&self.store.space(&self.space).await?)?;
+                return Ok(0);
+            }
+            filled => filled?,
+        };
         raise_to(&self.floors, &self.space, filled.mark).await?;
         if filled.added > 0 {
             let (added, available) = (filled.added, filled.available);
@@ -131,7 +142,7 @@ impl Pool {
                 reserved,
                 floor: floor_of(&self.floors, &self.space).await?,
             };
-            let mark = self.keys()?.release(&back).await?;
+            let mark = self.key_store()?.release(&back).await?;
             raise_to(&self.floors, &self.space, mark).await?;
         }
         Ok(())
@@ -141,7 +152,7 @@ impl Pool {
     /// back and moved on without knowing of the claim.
     async fn confirm(&self, id: KeyId, key: &str, claim: &Claim) -> Result<(), StoreError> {
         let at = KeyPlace { space: self.space.clone(), id, key: key.to_owned() };
-        match self.keys()?.find(&at).await {
+        match self.key_store()?.find(&at).await {
             Ok(Some(Found::Used(used))) if used.instance == self.instance.id => Ok(()),
             Ok(_) => {
                 let lost = format!("a claim of `{}` is not on record any more", self.space);
@@ -152,7 +163,7 @@ impl Pool {
         }
     }
 
-    fn keys(&self) -> Result<&dyn KeyStore, StoreError> {
+    fn key_store(&self) -> Result<&dyn KeyStore, StoreError> {
         self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))
     }
 }

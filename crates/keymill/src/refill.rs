@@ -20,10 +20,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
+use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
 use crate::pool::Pool;
-use crate::skip::Skips;
 use crate::space::Tuning;
 use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Store, StoreError};
 
@@ -46,8 +46,8 @@ pub struct Refill {
     pub instance: Instance,
     /// What it fills.
     pub mill: Arc<Mill>,
-    /// What is left out of it.
-    pub skips: Arc<Skips>,
+    /// What is made of it, to be brought up to date first.
+    pub keys: Arc<Keys>,
     /// Where keys are claimed instead of leased, if they are rows of a pool.
     pub pool: Option<Pool>,
     /// The space's changeable settings.
@@ -100,6 +100,10 @@ impl Refill {
             }
             if *self.mill.outlook() == Outlook::Sealed {
                 break;
+            }
+            if beat && !held.is_empty() {
+                // Ahead of the lease that will need it; where this fails, that one tries again.
+                let _ = self.keys.reach(&*self.store, self.keys.capacity()).await;
             }
             pace.sample(self.mill.drawn(), Instant::now());
             self.progress.send_modify(|progress| progress.rate = pace.rate);
@@ -181,9 +185,7 @@ impl Refill {
         };
         let grant = self.store.lease(&ask).await?;
         check_grant(&grant, size);
-        let skips = settle(&*self.store, &self.floors, &ask, &grant).await?;
-        // Before the lease is offered.
-        self.skips.add(&skips);
+        settle(&*self.store, &self.floors, &self.keys, &ask, &grant).await?;
         self.progress.send_modify(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -309,8 +311,9 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Makes a granted lease safe to use: the floor files learn of it, and it is looked at once more.
-/// Returns the ordinals in it that names occupy; from the grant on, no name can be added there.
+/// Makes a granted lease safe to use: the floor files learn of it, it is looked at once more, and
+/// `keys` learns of its generations and of the ordinals in it that names occupy; from the grant on,
+/// no name can be added there.
 ///
 /// This process may have been paused between the commit and the floor, while the store was taken
 /// back and moved on without knowing of this lease; from here on, whoever moves it on knows. A
@@ -319,16 +322,19 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 pub(crate) async fn settle(
     store: &dyn Store,
     floors: &Arc<Floors>,
+    keys: &Keys,
     ask: &LeaseAsk,
     grant: &Grant,
-) -> Result<Vec<u64>, StoreError> {
+) -> Result<(), StoreError> {
     let settle = async {
         raise_to(floors, &ask.space, grant.mark).await?;
         confirm(store, ask, grant).await?;
-        store.skips(&ask.space, grant.ordinals.clone()).await
+        keys.reach(store, grant.ordinals.end).await?;
+        keys.skips().add(&store.skips(&ask.space, grant.ordinals.clone()).await?);
+        Ok::<(), StoreError>(())
     };
     match settle.await {
-        settled @ (Ok(_) | Err(StoreError::WentBack(_))) => settled,
+        settled @ (Ok(()) | Err(StoreError::WentBack(_))) => settled,
         Err(error) => {
             let back = GiveBack {
                 space: ask.space.clone(),

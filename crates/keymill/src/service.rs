@@ -364,7 +364,7 @@ impl Default for Limits {
 impl From<StoreError> for ServiceError {
     fn from(error: StoreError) -> ServiceError {
         match error {
-            StoreError::Unavailable(_) | StoreError::InDoubt(_) => {
+            StoreError::Unavailable(_) | StoreError::InDoubt(_) | StoreError::Outdated(_) => {
                 ServiceError::StoreUnavailable(error.to_string())
             }
             StoreError::WentBack(how) => ServiceError::WentBack(how),

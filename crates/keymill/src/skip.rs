@@ -1,7 +1,7 @@
-//! Skips: ordinals of held leases that must not be handed out, because names occupy them.
+//! Skips: ordinals that must not be handed out, because names occupy them.
 //!
-//! `refill` adds the skips of a lease before it offers the lease; `service` leaves them out of
-//! what it has drawn.
+//! `refill` adds those of a lease before it offers the lease, and `keys` those of names that are
+//! older than their generation; `service` leaves them out of what it has drawn.
 //!
 //! # Invariants
 //!
@@ -20,7 +20,7 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// Adds the skips of a lease.
+    /// Adds some, before any of them can be drawn.
     pub fn add(&self, skips: &[u64]) {
         if skips.is_empty() {
             return;

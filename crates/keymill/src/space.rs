@@ -6,8 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use keymill_core::{Codec, CodecError, Shape, ShapeError, ShapeSpec};
+use keymill_core::{Codec, CodecError, GenerationError, Generations, Shape, ShapeError, ShapeSpec};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use crate::digest::Normalize;
 use crate::secret::Master;
@@ -75,6 +76,10 @@ pub struct Definition {
     /// With kind `digest`: which inputs count as one.
     #[serde(skip_serializing_if = "is_none")]
     pub normalize: Normalize,
+    /// The lengths of later generations, each longer than the one before: takes move on to it
+    /// when that one ends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grown: Vec<u8>,
 }
 
 /// The part of a space that may change at any time.
@@ -202,6 +207,9 @@ pub enum DefinitionError {
     /// The shape does not fit the kind, the step or the offset.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// The space cannot grow like that.
+    #[error(transparent)]
+    Generation(#[from] GenerationError),
     /// A setting is outside its range.
     #[error("{setting} {problem}")]
     Setting {
@@ -234,26 +242,38 @@ pub struct Difference {
 }
 
 impl Definition {
-    /// The shape of the keys.
+    /// How keys of the first generation are written.
     pub fn shape(&self) -> Result<Shape, ShapeError> {
-        Shape::new(&ShapeSpec {
-            alphabet: self.alphabet.clone(),
-            length: self.length,
-            prefix: self.prefix.clone(),
-            group: self.group,
-            check: self.check,
-        })
+        self.shape_of(self.length)
+    }
+
+    /// How many generations there are.
+    pub fn generations(&self) -> usize {
+        1 + self.grown.len()
+    }
+
+    /// How many texts could be keys of some generation, other regions' among them.
+    pub fn domain(&self) -> Result<u128, ShapeError> {
+        let lengths = std::iter::once(self.length).chain(self.grown.iter().copied());
+        lengths.map(|length| self.shape_of(length).map(|shape| shape.capacity())).sum()
+    }
+
+    /// The same with a generation of longer keys behind the last.
+    pub fn grow(&self, length: u8) -> Result<Definition, DefinitionError> {
+        if self.kind == Kind::Digest {
+            return Err(DefinitionError::Setting {
+                setting: "kind",
+                problem: "is digest, which does not grow: an input would have two keys".to_owned(),
+            });
+        }
+        let mut longer = self.clone();
+        longer.grown.push(length);
+        longer.check()?;
+        Ok(longer)
     }
 
     /// Refuses what no secret could make work.
     pub fn check(&self) -> Result<(), DefinitionError> {
-        let shape = self.shape()?;
-        match self.kind {
-            Kind::Sequential | Kind::Digest => Codec::sequential(shape, self.step, self.offset)?,
-            Kind::Shuffled | Kind::Pooled => {
-                Codec::shuffled(shape, self.step, self.offset, &[0; 16])?
-            }
-        };
         if self.kind != Kind::Digest && self.normalize != Normalize::None {
             return Err(DefinitionError::Setting {
                 setting: "normalize",
@@ -266,24 +286,52 @@ impl Definition {
                 problem: "digest goes with step 1 and a length of 1 or more".to_owned(),
             });
         }
-        Ok(())
+        self.build(|_| Zeroizing::new([0; 16])).map(drop)
     }
 
     /// Builds what turns this space's ordinals into keys.
-    pub fn codec(&self, name: &str, master: &Master) -> Result<Codec, DefinitionError> {
-        let shape = self.shape()?;
-        match self.kind {
-            Kind::Sequential | Kind::Digest => {
-                Ok(Codec::sequential(shape, self.step, self.offset)?)
-            }
-            Kind::Shuffled | Kind::Pooled if self.step > 1 && master.is_made_up() => {
-                Err(DefinitionError::SecretNotShared { step: self.step })
-            }
-            Kind::Shuffled | Kind::Pooled => {
-                let key = master.space_key(name, shape.alphabet().symbols(), self.length);
-                Ok(Codec::shuffled(shape, self.step, self.offset, &key)?)
-            }
+    pub fn codec(&self, name: &str, master: &Master) -> Result<Generations, DefinitionError> {
+        let shuffled = matches!(self.kind, Kind::Shuffled | Kind::Pooled);
+        if shuffled && self.step > 1 && master.is_made_up() {
+            return Err(DefinitionError::SecretNotShared { step: self.step });
         }
+        self.build(|shape| master.space_key(name, shape.alphabet().symbols(), shape.length()))
+    }
+
+    /// All generations, each with the FF1 key that `key` has for its shape.
+    fn build(
+        &self,
+        key: impl Fn(&Shape) -> Zeroizing<[u8; 16]>,
+    ) -> Result<Generations, DefinitionError> {
+        let codec = |length: u8| -> Result<Codec, DefinitionError> {
+            let shape = self.shape_of(length)?;
+            match self.kind {
+                Kind::Sequential | Kind::Digest => {
+                    Ok(Codec::sequential(shape, self.step, self.offset)?)
+                }
+                Kind::Shuffled | Kind::Pooled => {
+                    let key = key(&shape);
+                    Ok(Codec::shuffled(shape, self.step, self.offset, &key)?)
+                }
+            }
+        };
+        let mut generations = Generations::new(codec(self.length)?);
+        for &length in &self.grown {
+            // First of all: a length that is too short should be refused for just that.
+            generations.check_next(length)?;
+            generations = generations.then(codec(length)?)?;
+        }
+        Ok(generations)
+    }
+
+    fn shape_of(&self, length: u8) -> Result<Shape, ShapeError> {
+        Shape::new(&ShapeSpec {
+            alphabet: self.alphabet.clone(),
+            length,
+            prefix: self.prefix.clone(),
+            group: self.group,
+            check: self.check,
+        })
     }
 
     /// The fingerprint of the secret behind the keys, for the kinds that have one.
@@ -294,7 +342,8 @@ impl Definition {
         }
     }
 
-    /// Every setting in which `asked` differs from this stored definition.
+    /// Every setting in which `asked` differs from this stored definition. Generations are none:
+    /// whoever asks names the first length, and the space may have grown since.
     pub fn differences(&self, asked: &Definition) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |setting, stored: &dyn fmt::Display, asked: &dyn fmt::Display| {
@@ -334,6 +383,7 @@ impl Default for Definition {
             step: 1,
             offset: 0,
             normalize: Normalize::None,
+            grown: Vec::new(),
         }
     }
 }
@@ -352,6 +402,7 @@ impl SpaceSpec {
             step: self.step.unwrap_or(default.step),
             offset: self.offset.unwrap_or(default.offset),
             normalize: self.normalize.unwrap_or(default.normalize),
+            grown: default.grown,
         }
     }
 
@@ -478,6 +529,51 @@ mod tests {
         let differences = stored.differences(&longer);
         assert_eq!(differences.len(), 1);
         assert_eq!(differences[0].to_string(), "length is `7` in the store, `8` here");
+    }
+
+    #[test]
+    fn a_definition_grows_by_longer_generations_only() {
+        let first = Definition::default();
+        let grown = first.grow(8).and_then(|grown| grown.grow(10)).unwrap();
+        assert_eq!((grown.length, &grown.grown[..], grown.generations()), (7, &[8, 10][..], 3));
+        let domain: u128 = [7, 8, 10].map(|length| 62_u128.pow(length)).iter().sum();
+        assert_eq!(grown.domain().unwrap(), domain);
+        // Whoever asks for the first length asks for the same space.
+        assert_eq!(grown.differences(&first), []);
+        let integers = Definition { kind: Kind::Sequential, length: 0, ..Definition::default() };
+        let countless = Definition { length: 12, ..Definition::default() };
+        for (definition, length, says) in [
+            (&first, 7, "above 7, not 7"),
+            (&first, 0, "above 7, not 0"),
+            (&grown, 9, "above 10, not 9"),
+            (&grown, 21, "at most 20"),
+            (&integers, 5, "no length to grow"),
+            (&countless, 13, "as many keys as can be counted"),
+        ] {
+            let refusal = definition.grow(length).unwrap_err().to_string();
+            assert!(refusal.contains(says), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_definition_that_has_not_grown_is_written_as_ever() {
+        let text = serde_json::to_string(&Definition::default()).unwrap();
+        assert!(!text.contains("grown"), "{text}");
+        let grown = Definition::default().grow(8).unwrap();
+        let text = serde_json::to_string(&grown).unwrap();
+        assert!(text.ends_with(r#""grown":[8]}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Definition>(&text).unwrap(), grown);
+    }
+
+    #[test]
+    fn generations_are_shuffled_by_keys_of_their_own() {
+        let master = Master::given("0123456789abcdef0123456789abcdef").unwrap();
+        let codec = |definition: &Definition| definition.codec("links", &master).unwrap();
+        let first = Definition::default();
+        let (short, grown) = (codec(&first), codec(&first.grow(8).unwrap()));
+        assert_eq!(short.key(5), grown.key(5), "what was handed out stays what it is");
+        let long = codec(&Definition { length: 8, ..Definition::default() });
+        assert_eq!(grown.key(short.capacity() + 5), long.key(5));
     }
 
     #[test]

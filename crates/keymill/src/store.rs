@@ -21,7 +21,7 @@ use async_trait::async_trait;
 
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 mod error;
 pub mod keys;
@@ -88,6 +88,17 @@ pub trait Store: fmt::Debug + Send + Sync {
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError>;
 
+    /// Appends a generation: `definition` is the stored one with one more, and `capacity` that of
+    /// all. Growing to what is there already changes nothing; one that does not continue the
+    /// stored definition is [`StoreError::Outdated`].
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError>;
+
     /// One space; [`StoreError::UnknownSpace`] where there is none.
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError>;
 
@@ -119,7 +130,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError>;
 
     /// Takes keys by name, in one transaction. One whose ordinal was granted already is taken;
-    /// the ordinal of any other is never granted from then on, also when the name is removed.
+    /// the ordinal of any other is never granted from then on, also when the name is removed, and
+    /// stays the one it was made with. A batch that was decided on other generations than the
+    /// space has is [`StoreError::Outdated`].
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError>;
 
     /// Removes a name, if it is the owner's, and returns it as it then is; `None` where there is
@@ -138,6 +151,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The ordinals of a range that names occupy. Of a range that is granted they do not change
     /// any more.
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError>;
+
+    /// Names without an ordinal, removed ones too, by key and after a given one.
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError>;
 
     /// The most names of a batch.
     fn names_max(&self) -> usize {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
 mod end;
+mod grow;
 mod interleaved;
 mod locked;
 mod names;

@@ -84,7 +84,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make, show, advance and end keyspaces
+    /// Make, show, grow, advance and end keyspaces
     #[command(subcommand)]
     Space(SpaceCommand),
     /// Keys that somebody chose
@@ -141,6 +141,17 @@ pub(super) enum SpaceCommand {
         /// Answer in JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Give a keyspace longer keys, for when the present ones are used up
+    #[command(
+        after_help = "Takes move on to the longer keys when the last of the present ones is handed out, on every\ninstance and without a stop. This cannot be undone.\n\nExample:\n  keymill space grow links --length 8"
+    )]
+    Grow {
+        /// Its name
+        name: String,
+        /// How many characters the new keys' numbers take: more than the present ones
+        #[arg(long)]
+        length: u8,
     },
     /// Move a keyspace beyond everything seen, after its store went back in time
     #[command(

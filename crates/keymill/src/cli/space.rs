@@ -1,4 +1,4 @@
-//! `keymill space …`: making, showing, advancing and ending keyspaces.
+//! `keymill space …`: making, showing, growing, advancing and ending keyspaces.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -25,6 +25,13 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         }
         SpaceCommand::List { json } => list(&service, json).await?,
         SpaceCommand::Show { name, json } => show(&service, &name, json).await?,
+        SpaceCommand::Grow { name, length } => {
+            let before = service.report(&name).await?.record.capacity;
+            let after = service.grow(&name, length).await?.capacity;
+            eprintln!(
+                "keymill: `{name}` has {after} keys instead of {before}; from ordinal {before} on their length is {length}"
+            );
+        }
         SpaceCommand::Advance { name, to } => {
             let before = service.report(&name).await?.record.mark.next;
             let after = service.advance(&name, to).await?.mark.next;
@@ -122,11 +129,14 @@ fn print(report: &SpaceReport) {
 
 /// How keys are written, in a few words.
 fn shape(definition: &Definition) -> String {
-    let Definition { alphabet, length, prefix, group, check, .. } = definition;
+    let Definition { alphabet, length, prefix, group, check, grown, .. } = definition;
     let mut shape = match length {
         0 => format!("{alphabet} integers"),
         _ => format!("{alphabet}×{length}"),
     };
+    for length in grown {
+        shape += &format!(", then ×{length}");
+    }
     if !prefix.is_empty() {
         shape += &format!(", prefix {prefix}");
     }

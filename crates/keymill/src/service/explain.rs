@@ -19,7 +19,7 @@ pub struct Explanation {
     pub reason: String,
     /// The n-th key of the space.
     pub ordinal: Option<u64>,
-    /// What the shape writes, before it is shuffled.
+    /// What the shape writes, before it is shuffled; counted within the key's generation.
     pub number: Option<u128>,
     /// The lease it came from.
     pub lease: Option<LeaseRecord>,
@@ -58,6 +58,9 @@ impl Service {
     /// What is known of a key.
     pub async fn explain(&self, name: &str, key: &str) -> Result<Explanation, ServiceError> {
         let space = self.space(name).await?;
+        let record = self.inner.store.space(name).await?;
+        // The key may be of a generation that this instance has not met yet.
+        space.keys.follow(&record)?;
         if let Some(known) = self.name_of(&space, key).await? {
             let found = match known.purpose {
                 NamePurpose::Pool => self.found(&space, &known.key).await?,
@@ -65,10 +68,11 @@ impl Service {
             };
             return Ok(of_name(&space, known, found));
         }
-        let ordinal = match space.codec.ordinal(key.as_bytes()) {
+        let codec = space.codec_now();
+        let ordinal = match codec.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => ordinal,
             Ok(Located::Elsewhere { number }) => {
-                let definition = &space.record().definition;
+                let definition = &record.definition;
                 return Ok(invalid(format!(
                     "its number, {number}, is another region's: this keyspace has those that leave \
                      {} when divided by {}",
@@ -80,9 +84,8 @@ impl Service {
             }
             Err(error) => return Ok(invalid(error.to_string())),
         };
-        let canonical = space.codec.key(ordinal);
+        let canonical = codec.key(ordinal);
         let mut used = None;
-        let record = self.inner.store.space(name).await?;
         let (state, reason, lease) = if ordinal >= record.mark.next {
             (State::Unissued, "it was not granted to any instance yet".to_owned(), None)
         } else {
@@ -109,7 +112,7 @@ impl Service {
             state,
             reason,
             ordinal: Some(ordinal),
-            number: Some(space.codec.number(ordinal)),
+            number: Some(codec.number(ordinal)),
             lease,
             used,
         })
@@ -162,7 +165,7 @@ fn of_name(space: &Space, known: NameRecord, found: Option<Found>) -> Explanatio
         state,
         reason,
         ordinal: known.ordinal,
-        number: known.ordinal.map(|ordinal| space.codec.number(ordinal)),
+        number: known.ordinal.map(|ordinal| space.codec().number(ordinal)),
         lease: None,
         used: found.and_then(used_in),
     }

@@ -3,11 +3,14 @@
 //! A name that could also be generated occupies its ordinal, in the same transaction in which
 //! leases are granted: whichever comes first has the key, and the other is refused.
 
-use keymill_core::Located;
+use keymill_core::{Generations, Located};
 
 use super::{Service, ServiceError, Space};
 use crate::floor::{floor_of, raise_to};
-use crate::store::{NameBatch, NamePurpose, NameRecord, Naming, NewName};
+use crate::store::{NameBatch, NamePurpose, NameRecord, Naming, NewName, StoreError};
+
+/// How often names are located, where the space grows again and again.
+const LOCATE_MAX: usize = 3;
 
 /// Words that a shortener's own pages need.
 const RESERVED: [&str; 20] = [
@@ -65,11 +68,11 @@ impl Service {
     ) -> Result<bool, ServiceError> {
         let space = self.space(name).await?;
         self.check_alias(&space, alias)?;
-        let new = located(&space, alias).map_err(|problem| bad(alias, problem))?;
-        let outcomes = self.add_names(name, NamePurpose::Alias, owner, vec![new]).await?;
-        match outcomes.first() {
-            Some(Naming::Made) => Ok(true),
-            Some(Naming::Mine) => Ok(false),
+        let outcomes = self.add_names(&space, NamePurpose::Alias, owner, &[alias]).await?;
+        match outcomes.into_iter().next() {
+            Some(Ok(Naming::Made)) => Ok(true),
+            Some(Ok(Naming::Mine)) => Ok(false),
+            Some(Err(problem)) => Err(bad(alias, problem)),
             _ => Err(taken(name, alias)),
         }
     }
@@ -84,7 +87,7 @@ impl Service {
         let space = self.space(name).await?;
         let unknown =
             || ServiceError::UnknownAlias { space: name.to_owned(), alias: alias.to_owned() };
-        let key = located(&space, alias).map_err(|_| unknown())?.key;
+        let (key, _) = self.on_record(&space, alias).await?;
         let floor = floor_of(&self.inner.floors, name).await?;
         let removed = self.inner.store.remove_name(name, &key, owner, &floor).await?;
         match removed {
@@ -99,48 +102,122 @@ impl Service {
     pub async fn import_used(&self, name: &str, keys: &[String]) -> Result<Imported, ServiceError> {
         let space = self.space(name).await?;
         let mut imported = Imported::default();
-        let mut names = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
-            let problem = match space.codec.ordinal(key.as_bytes()) {
-                Ok(Located::Ordinal(ordinal)) => {
-                    let key = space.codec.key(ordinal).as_str().to_owned();
-                    names.push((place, NewName { key, ordinal: Some(ordinal) }));
-                    continue;
-                }
-                // What can never be handed out need not be kept from it.
-                Ok(Located::Elsewhere { .. }) => "it is a key of another region".to_owned(),
-                Ok(Located::Beyond) => "it is beyond the capacity of the keyspace".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            imported.refused.push((place, problem));
-        }
-        self.import(&space, NamePurpose::Used, names, &mut imported).await?;
+        self.import(&space, NamePurpose::Used, keys, &mut imported).await?;
         Ok(imported)
     }
 
-    /// The name on record for a key, where there is one.
+    /// The name on record for a key, where there is one, with its ordinal also where that became
+    /// known later.
     pub(super) async fn name_of(
         &self,
         space: &Space,
         key: &str,
     ) -> Result<Option<NameRecord>, ServiceError> {
-        let Ok(new) = located(space, key) else { return Ok(None) };
-        Ok(self.inner.store.named(&space.name, &new.key).await?)
+        let (key, ordinal) = self.on_record(space, key).await?;
+        let known = self.inner.store.named(&space.name, &key).await?;
+        Ok(known.map(|known| NameRecord { ordinal: known.ordinal.or(ordinal), ..known }))
     }
 
+    /// Has the store take keys by name; what became of each, or why it cannot be a name. Where the
+    /// space has grown meanwhile they are located again, because only among all generations is it
+    /// certain what cannot be generated.
     pub(super) async fn add_names(
         &self,
-        space: &str,
+        space: &Space,
         purpose: NamePurpose,
         owner: &str,
-        names: Vec<NewName>,
-    ) -> Result<Vec<Naming>, ServiceError> {
-        let floor = floor_of(&self.inner.floors, space).await?;
-        let (space, owner) = (space.to_owned(), owner.to_owned());
-        let batch = NameBatch { space, purpose, owner, names, floor };
-        let named = self.inner.store.add_names(&batch).await?;
-        raise_to(&self.inner.floors, &batch.space, named.mark).await?;
-        Ok(named.outcomes)
+        keys: &[&str],
+    ) -> Result<Vec<Result<Naming, String>>, ServiceError> {
+        let store = &*self.inner.store;
+        for _ in 0..LOCATE_MAX {
+            let codec = space.codec_now();
+            let mut located = Vec::with_capacity(keys.len());
+            for key in keys {
+                located.push(self.located(space, &codec, purpose, key).await?);
+            }
+            let batch = NameBatch {
+                space: space.name.clone(),
+                purpose,
+                owner: owner.to_owned(),
+                names: located.iter().flatten().cloned().collect(),
+                generations: codec.count(),
+                floor: floor_of(&self.inner.floors, &space.name).await?,
+            };
+            let named = match store.add_names(&batch).await {
+                Err(StoreError::Outdated(_)) => {
+                    space.keys.follow(&store.space(&space.name).await?)?;
+                    continue;
+                }
+                named => named?,
+            };
+            raise_to(&self.inner.floors, &space.name, named.mark).await?;
+            let mut outcomes = named.outcomes.into_iter();
+            let outcome =
+                |it: Result<NewName, String>| it.map(|_| outcomes.next().unwrap_or(Naming::Taken));
+            return Ok(located.into_iter().map(outcome).collect());
+        }
+        Err(StoreError::Outdated(space.name.clone()).into())
+    }
+
+    /// A name as the store is to take it, or why it cannot be one.
+    async fn located(
+        &self,
+        space: &Space,
+        codec: &Generations,
+        purpose: NamePurpose,
+        key: &str,
+    ) -> Result<Result<NewName, String>, ServiceError> {
+        let problem = match codec.ordinal(key.as_bytes()) {
+            Ok(Located::Ordinal(ordinal)) => {
+                return Ok(Ok(self.spelt(space, codec, ordinal, key).await?));
+            }
+            Ok(Located::Elsewhere { .. }) => "it is a key of another region".to_owned(),
+            _ if purpose == NamePurpose::Pool => return Ok(space.own_key(key)),
+            // A name need not be a key; but what cannot be handed out need not be kept from it.
+            _ if purpose == NamePurpose::Alias => {
+                return Ok(Ok(NewName { key: key.to_owned(), ordinal: None }));
+            }
+            Ok(Located::Beyond) => "it is beyond the capacity of the keyspace".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Ok(Err(problem))
+    }
+
+    /// The spelling under which a key would be on record as a name, and its ordinal.
+    async fn on_record(
+        &self,
+        space: &Space,
+        key: &str,
+    ) -> Result<(String, Option<u64>), ServiceError> {
+        let codec = space.codec_now();
+        match codec.ordinal(key.as_bytes()) {
+            Ok(Located::Ordinal(ordinal)) => {
+                Ok((self.spelt(space, &codec, ordinal, key).await?.key, Some(ordinal)))
+            }
+            // Perhaps one that was taken before its generation was there.
+            _ => Ok((key.to_owned(), None)),
+        }
+    }
+
+    /// The name that has an ordinal: in the spelling in which it would be handed out, so that there
+    /// is one a key; but where it was taken before its generation was there, as it was typed then.
+    /// Such a name stays on record as it is, without its ordinal, which makes it an early name to
+    /// every instance for good.
+    async fn spelt(
+        &self,
+        space: &Space,
+        codec: &Generations,
+        ordinal: u64,
+        asked: &str,
+    ) -> Result<NewName, ServiceError> {
+        space.keys.reach(&*self.inner.store, ordinal + 1).await?;
+        Ok(match space.keys.early_name(ordinal, asked) {
+            Some(key) => NewName { key, ordinal: None },
+            None => {
+                let key = codec.key(ordinal).as_str().to_owned();
+                NewName { key, ordinal: Some(ordinal) }
+            }
+        })
     }
 
     fn check_alias(&self, space: &Space, alias: &str) -> Result<(), ServiceError> {
@@ -168,18 +245,6 @@ impl Service {
 impl Default for AliasRules {
     fn default() -> AliasRules {
         AliasRules { length_max: 16, reserved: Vec::new() }
-    }
-}
-
-/// A name as the store keeps it: where it could be generated too, in the form in which it would be.
-fn located(space: &Space, key: &str) -> Result<NewName, String> {
-    match space.codec.ordinal(key.as_bytes()) {
-        Ok(Located::Ordinal(ordinal)) => {
-            let key = space.codec.key(ordinal).as_str().to_owned();
-            Ok(NewName { key, ordinal: Some(ordinal) })
-        }
-        Ok(Located::Elsewhere { .. }) => Err("it is a key of another region".to_owned()),
-        Ok(Located::Beyond) | Err(_) => Ok(NewName { key: key.to_owned(), ordinal: None }),
     }
 }
 

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use keymill_core::Located;
-
 use super::{Imported, Service, ServiceError, Space};
 use crate::floor::{floor_of, raise_to};
 use crate::pool::Pool;
@@ -42,6 +40,7 @@ impl Service {
         };
         let mut added = 0;
         while left > 0 {
+            let capacity = space.keys.all_ready(&*inner.store).await?;
             let fill = Fill {
                 space: name.to_owned(),
                 instance: inner.instance.clone(),
@@ -51,9 +50,14 @@ impl Service {
                     Filling::UpTo(wanted) => Some(wanted),
                 },
                 write: space.writer(),
+                capacity,
                 floor: floor_of(&inner.floors, name).await?,
             };
             let filled = match keys.fill(&fill).await {
+                Err(StoreError::Outdated(_)) => {
+                    space.keys.follow(&inner.store.space(name).await?)?;
+                    continue;
+                }
                 Err(StoreError::Exhausted { .. }) if added > 0 => break,
                 filled => filled?,
             };
@@ -72,14 +76,7 @@ impl Service {
     pub async fn import_pool(&self, name: &str, keys: &[String]) -> Result<Imported, ServiceError> {
         let space = self.pool_space(name).await?;
         let mut imported = Imported::default();
-        let mut names: Vec<(usize, NewName)> = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
-            match space.own_key(key) {
-                Ok(new) => names.push((place, new)),
-                Err(problem) => imported.refused.push((place, problem)),
-            }
-        }
-        self.import(&space, NamePurpose::Pool, names, &mut imported).await?;
+        self.import(&space, NamePurpose::Pool, keys, &mut imported).await?;
         Ok(imported)
     }
 
@@ -105,6 +102,7 @@ impl Service {
             floors: inner.floors.clone(),
             instance: inner.instance.clone(),
             claims,
+            keys: space.keys.clone(),
             write: space.writer(),
             after: AtomicI64::new(i64::MIN),
         })
@@ -128,36 +126,36 @@ impl Service {
         &self,
         space: &Space,
         purpose: NamePurpose,
-        mut names: Vec<(usize, NewName)>,
+        keys: &[String],
         imported: &mut Imported,
     ) -> Result<(), ServiceError> {
-        // In the order of the key, so that neighbours are written together; of equal ones the first
-        // line counts.
-        names.sort_unstable_by(|(a_place, a), (b_place, b)| {
-            (&a.key, a_place).cmp(&(&b.key, b_place))
-        });
-        let mut before: Option<(usize, String)> = None;
-        names.retain(|(place, new)| match &before {
-            Some((first, key)) if *key == new.key => {
-                imported.repeated.push((*place, *first));
+        // In the order of the keys, so that neighbours are written together; of equal ones the
+        // first counts.
+        let mut places: Vec<usize> = (0..keys.len()).collect();
+        places.sort_unstable_by_key(|place| (&keys[*place], *place));
+        let mut first = None;
+        places.retain(|&place| match first {
+            Some(first) if keys[first] == keys[place] => {
+                imported.repeated.push((place, first));
                 false
             }
             _ => {
-                before = Some((*place, new.key.clone()));
+                first = Some(place);
                 true
             }
         });
-        for batch in names.chunks(self.inner.store.names_max()) {
-            let new = batch.iter().map(|(_, new)| new.clone()).collect();
-            let outcomes = self.add_names(&space.name, purpose, "", new).await?;
-            for ((place, _), outcome) in batch.iter().zip(outcomes) {
+        for batch in places.chunks(self.inner.store.names_max()) {
+            let new: Vec<&str> = batch.iter().map(|place| keys[*place].as_str()).collect();
+            let outcomes = self.add_names(space, purpose, "", &new).await?;
+            for (&place, outcome) in batch.iter().zip(outcomes) {
                 match outcome {
-                    Naming::Made => imported.made += 1,
-                    Naming::Mine => imported.known += 1,
-                    Naming::Taken => {
+                    Ok(Naming::Made) => imported.made += 1,
+                    Ok(Naming::Mine) => imported.known += 1,
+                    Ok(Naming::Taken) => {
                         let reason = "it was granted already, or is another's";
-                        imported.refused.push((*place, reason.to_owned()));
+                        imported.refused.push((place, reason.to_owned()));
                     }
+                    Err(problem) => imported.refused.push((place, problem)),
                 }
             }
         }
@@ -170,31 +168,27 @@ impl Service {
 impl Space {
     /// Writes the keys of ordinals, but for blocked ones.
     pub(super) fn writer(&self) -> WriteKeys {
-        let (codec, blocklist) = (self.codec.clone(), self.blocklist.clone());
+        let (keys, blocklist) = (self.keys.clone(), self.blocklist.clone());
         Arc::new(move |ordinals, each| {
-            let (blocklist, shape) = (blocklist.load(), codec.shape());
-            codec.keys(ordinals, |ordinal, key| {
-                if !blocklist.blocks(shape.after_prefix(key)) {
-                    each(ordinal, std::str::from_utf8(key).expect("keys are ASCII"));
-                }
+            let (blocklist, codec) = (blocklist.load(), keys.codec());
+            let shape = codec.shape();
+            keys.skips().leave_out(ordinals, |run| {
+                codec.keys(run, |ordinal, key| {
+                    if !blocklist.blocks(shape.after_prefix(key)) {
+                        each(ordinal, std::str::from_utf8(key).expect("keys are ASCII"));
+                    }
+                });
             });
         })
     }
 
-    /// A key of the user's own, if it can be one of this pool.
-    fn own_key(&self, key: &str) -> Result<NewName, String> {
-        match self.codec.ordinal(key.as_bytes()) {
-            Ok(Located::Ordinal(ordinal)) => {
-                let key = self.codec.key(ordinal).as_str().to_owned();
-                return Ok(NewName { key, ordinal: Some(ordinal) });
-            }
-            Ok(Located::Elsewhere { .. }) => return Err("it is a key of another region".to_owned()),
-            Ok(Located::Beyond) | Err(_) => {}
-        }
+    /// A key of the user's own that cannot be generated, if it can be one of this pool.
+    pub(super) fn own_key(&self, key: &str) -> Result<NewName, String> {
         if key.len() > KEY_LEN_MAX {
             return Err(format!("it has more than {KEY_LEN_MAX} characters"));
         }
-        let shape = self.codec.shape();
+        let codec = self.codec();
+        let shape = codec.shape();
         let own = key.strip_prefix(&shape.spec().prefix).unwrap_or(key);
         match own.chars().find(|character| !shape.alphabet().symbols().contains(*character)) {
             Some(other) => Err(format!("`{other}` is not in the alphabet of the keyspace")),

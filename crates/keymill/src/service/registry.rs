@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
-use keymill_core::{Blocklist, Codec};
+use arc_swap::{ArcSwap, Guard};
+use keymill_core::{Blocklist, Generations};
 use tokio::sync::watch;
 
 use super::digest::Digests;
 use super::ledger::Ledger;
 use super::{Service, ServiceError};
 use crate::claim::Claims;
+use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill};
-use crate::skip::Skips;
 use crate::space::{Audit, Kind, Tuning};
 use crate::store::SpaceRecord;
 
@@ -23,12 +23,10 @@ use crate::store::SpaceRecord;
 pub struct Space {
     /// Its name.
     pub name: String,
-    /// From ordinal to key and back.
-    pub codec: Arc<Codec>,
     /// Where its ordinals come from.
     pub mill: Arc<Mill>,
-    /// Ordinals not to hand out, because names occupy them.
-    pub(super) skips: Arc<Skips>,
+    /// What is made of them.
+    pub(super) keys: Arc<Keys>,
     /// Keys of its pool that this instance holds, if it has a pool: then the mill hands out their
     /// numbers instead of ordinals.
     pub(super) claims: Option<Arc<Claims>>,
@@ -46,6 +44,17 @@ pub struct Space {
 }
 
 impl Space {
+    /// From ordinal to key and back, as of now: a space may grow.
+    #[inline]
+    pub fn codec(&self) -> Guard<Arc<Generations>> {
+        self.keys.codec()
+    }
+
+    /// The same, to be kept over a wait.
+    pub(super) fn codec_now(&self) -> Arc<Generations> {
+        Guard::into_inner(self.codec())
+    }
+
     /// The space as the store had it when last heard of.
     pub fn record(&self) -> Arc<SpaceRecord> {
         self.record.load_full()
@@ -58,7 +67,7 @@ impl Space {
 
     /// Whether a key is one that must not be handed out.
     pub(super) fn blocks(&self, key: &[u8]) -> bool {
-        self.blocklist.load().blocks(self.codec.shape().after_prefix(key))
+        self.blocklist.load().blocks(self.codec().shape().after_prefix(key))
     }
 }
 
@@ -106,6 +115,9 @@ impl Service {
                 tuning.clone_from(&record.tuning);
                 changed
             });
+            if let Err(error) = space.keys.follow(&record) {
+                tracing::error!(space = record.name, "cannot follow its growth: {error}");
+            }
             if record.sealed {
                 // Wakes the refill, which gives back what was not drawn.
                 space.mill.set_outlook(Outlook::Sealed);
@@ -126,7 +138,7 @@ impl Service {
                 wanted: record.fingerprint.unwrap_or_default(),
             });
         }
-        let codec = Arc::new(record.definition.codec(&record.name, &inner.master)?);
+        let keys = Arc::new(Keys::of(&record, &inner.master)?);
         let mill = Arc::new(Mill::new(inner.limits.waiting_max, inner.limits.wait_max));
         let tuning = watch::Sender::new(record.tuning.clone());
         let progress = watch::Sender::new(Progress::default());
@@ -135,9 +147,8 @@ impl Service {
         let ttl_of = Box::new(move || ttl.borrow().ttl());
         let space = Space {
             name: record.name.clone(),
-            codec,
             mill: mill.clone(),
-            skips: Arc::default(),
+            keys: keys.clone(),
             claims: pooled.then(Arc::default),
             digests: self.digests_of(&record)?,
             ledger: self.ledger(&record.name, pooled, ttl_of),
@@ -153,7 +164,7 @@ impl Service {
             floors: inner.floors.clone(),
             instance: inner.instance.clone(),
             mill: mill.clone(),
-            skips: space.skips.clone(),
+            keys,
             pool: self.pool_of(&space),
             tuning: space.tuning.subscribe(),
             heartbeat: inner.heartbeat.subscribe(),

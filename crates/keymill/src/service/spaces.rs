@@ -1,4 +1,4 @@
-//! Making, showing, advancing and ending spaces.
+//! Making, showing, advancing, growing and ending spaces.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -113,6 +113,19 @@ impl Service {
         Ok(record)
     }
 
+    /// Appends a generation of longer keys, to which takes move on when the last one ends.
+    pub async fn grow(&self, name: &str, length: u8) -> Result<SpaceRecord, ServiceError> {
+        let inner = &self.inner;
+        let floor = floor_of(&inner.floors, name).await?;
+        let before = inner.store.space(name).await?;
+        let definition = before.definition.grow(length)?;
+        let capacity = definition.codec(name, &inner.master)?.capacity().min(CAPACITY_MAX);
+        let record = inner.store.grow(name, &definition, capacity, &floor).await?;
+        raise_to(&inner.floors, name, record.mark).await?;
+        self.update_space(record.clone());
+        Ok(record)
+    }
+
     /// Ends a space.
     pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
         let floor = floor_of(&self.inner.floors, name).await?;
@@ -191,8 +204,7 @@ impl Service {
         record: SpaceRecord,
         available: Option<u64>,
     ) -> Result<SpaceReport, ServiceError> {
-        let shape = record.definition.shape().map_err(DefinitionError::from)?;
-        let domain = shape.capacity();
+        let domain = record.definition.domain().map_err(DefinitionError::from)?;
         let leased = record.leased();
         let remaining = record.left();
         // A rate over less than an hour says nothing about the next years.

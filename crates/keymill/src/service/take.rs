@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::refill::{check_grant, settle};
 use crate::space::Audit;
 use crate::store::keys::{Claimed, KeyUse};
-use crate::store::{GiveBack, LeaseAsk};
+use crate::store::{GiveBack, LeaseAsk, StoreError};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
 const EXACT_LEASE_MAX: u64 = 100_000;
@@ -67,8 +67,11 @@ impl Service {
         let spaces = self.inner.spaces.load();
         let space = spaces.get(space).filter(|space| !space.special.load(Ordering::Relaxed))?;
         let ordinals = space.mill.try_draw(1).ok()??;
-        let key = space.codec.key(ordinals.start);
-        (!space.skips.contains(ordinals.start) && !space.blocks(&key)).then_some(key)
+        // After the draw: it may be the first of a new generation.
+        let codec = space.codec();
+        let key = codec.key(ordinals.start);
+        let blocked = space.blocklist.load().blocks(codec.shape().after_prefix(&key));
+        (!blocked && !space.keys.skips().contains(ordinals.start)).then_some(key)
     }
 
     /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
@@ -102,8 +105,7 @@ impl Service {
                 grant => grant?,
             };
             check_grant(&grant, ask.size);
-            let skips = settle(&*inner.store, &inner.floors, &ask, &grant).await?;
-            space.skips.add(&skips);
+            settle(&*inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
             last_lease = Some(grant.lease);
             let end = grant.ordinals.end;
             let each = |key: &[u8]| read = read && each(key);
@@ -143,8 +145,12 @@ impl Service {
             let size = (count - taken).min(EXACT_CLAIM_MAX);
             let claim = pool.claim_now(size, 1, reserve, &tuning).await?;
             if claim.keys.is_empty() {
-                if tuning.low_water > 0 && pool.top_up(&tuning).await? > 0 {
-                    continue;
+                if tuning.low_water > 0 {
+                    match pool.top_up(&tuning).await {
+                        Ok(_) => continue,
+                        Err(StoreError::Exhausted { .. }) if taken > 0 => break,
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 if taken > 0 {
                     break;
@@ -218,9 +224,11 @@ impl Space {
                     count += 1;
                 }
             }),
-            None => self.skips.leave_out(drawn.clone(), |run| {
-                (self.writer())(run, &mut |ordinal, key| note(ordinal.cast_signed(), key));
-            }),
+            None => {
+                (self.writer())(drawn.clone(), &mut |ordinal, key| {
+                    note(ordinal.cast_signed(), key);
+                });
+            }
         }
         if uses.is_empty() {
             return Ok(count);
@@ -238,11 +246,11 @@ impl Space {
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them.
     fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
-        let blocklist = self.blocklist.load();
-        let shape = self.codec.shape();
+        let (blocklist, codec) = (self.blocklist.load(), self.codec());
+        let shape = codec.shape();
         let mut count = 0;
-        self.skips.leave_out(ordinals, |run| {
-            self.codec.keys(run, |_, key| {
+        self.keys.skips().leave_out(ordinals, |run| {
+            codec.keys(run, |_, key| {
                 if !blocklist.blocks(shape.after_prefix(key)) {
                     each(key);
                     count += 1;

@@ -63,7 +63,7 @@ impl Service {
         {
             return Ok(Some(imported));
         }
-        let Ok(Located::Ordinal(ordinal)) = space.codec.ordinal(key.as_bytes()) else {
+        let Ok(Located::Ordinal(ordinal)) = space.codec().ordinal(key.as_bytes()) else {
             return Ok(None);
         };
         if !pooled {

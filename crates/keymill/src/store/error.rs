@@ -30,6 +30,10 @@ pub enum StoreError {
     /// The space was ended.
     #[error("the keyspace `{0}` is sealed")]
     Sealed(String),
+    /// What was asked was decided on fewer generations than the space has: nothing was changed, and
+    /// it may be decided again.
+    #[error("the keyspace `{0}` has grown meanwhile; try again")]
+    Outdated(String),
     /// The database cannot be used as it is, and waiting will not help.
     #[error("{0}")]
     Broken(String),

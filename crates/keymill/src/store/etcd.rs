@@ -35,7 +35,7 @@ use super::{
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 /// How long a change may take, with all its new beginnings.
 const CHANGE_MAX: Duration = Duration::from_secs(5);
@@ -207,6 +207,24 @@ impl Store for EtcdStore {
         .await
     }
 
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.change(space, &[], &[], |draft| {
+            let mut space = draft.space()?;
+            space.check_floor_to_grow(&draft.identity, floor)?;
+            if space.grow(definition, capacity)? {
+                draft.move_to(&space);
+            }
+            Ok(space)
+        })
+        .await
+    }
+
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         let found = self.members.read(vec![TxnOp::get(self.keys.space(space), None)]).await?;
         let doc = found.value(0).map(from_json::<SpaceDoc>).transpose()?;
@@ -318,6 +336,24 @@ impl Store for EtcdStore {
                 _ => return Ok(skips),
             }
         }
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let all = self.keys.unplaced(space, "");
+        // The first key beyond that one.
+        let from = after.map_or_else(|| all.clone(), |after| format!("{all}{after}\0"));
+        let options = GetOptions::new()
+            .with_range(self.keys.unplaced_end(space))
+            .with_sort(SortTarget::Key, SortOrder::Ascend)
+            .with_limit(i64::from(limit));
+        let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
+        let names = found.pairs(0).filter_map(|(key, _)| key.strip_prefix(all.as_str()));
+        Ok(names.map(str::to_owned).collect())
     }
 
     // A transaction of etcd has at most 128 operations.

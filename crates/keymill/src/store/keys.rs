@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{ERA, LeaseId, StoreError};
+use super::{ERA, Grant, LeaseId, SpaceRecord, StoreError};
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 
@@ -32,7 +32,8 @@ pub const FILL_MAX: u64 = 1 << 16;
 #[async_trait]
 pub trait KeyStore: fmt::Debug + Send + Sync {
     /// Grants ordinals and writes their keys into the pool, in one transaction; those that names
-    /// occupy are left out. Nothing, where the pool has as many as it should already.
+    /// occupy are left out. Nothing, where the pool has as many as it should already;
+    /// [`StoreError::Outdated`], where the space has grown beyond what the caller knows of.
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError>;
 
     /// Claims keys of the pool: at most `size`, and at most one `share`-th of what is available but
@@ -99,6 +100,8 @@ pub struct Fill {
     pub enough: Option<u64>,
     /// From ordinals to keys.
     pub write: WriteKeys,
+    /// How many ordinals that knows of.
+    pub capacity: u64,
     /// What the space must have reached.
     pub floor: Floor,
 }
@@ -344,6 +347,19 @@ pub fn key_id(revision: LeaseId, place: u64) -> KeyId {
 /// The lowest id of a pool that may be claimed: what lies below was written before an advance.
 pub fn first_id(revision: u64) -> KeyId {
     key_id(revision / ERA * ERA, 0)
+}
+
+impl Fill {
+    /// Grants the ordinals to write: none where the space has ended.
+    pub fn grant(&self, space: &mut SpaceRecord) -> Result<Grant, StoreError> {
+        let Some(grant) = space.grant_up_to(self.size) else {
+            return Err(StoreError::Exhausted { space: self.space.clone(), held_elsewhere: 0 });
+        };
+        if grant.ordinals.end > self.capacity {
+            return Err(StoreError::Outdated(self.space.clone()));
+        }
+        Ok(grant)
+    }
 }
 
 impl fmt::Debug for Fill {

@@ -10,6 +10,7 @@
 //!   the lock left, and a name that is not there yet is not locked by gaps.
 
 mod connection;
+mod keys;
 mod rows;
 mod tx;
 
@@ -25,13 +26,13 @@ use tx::Tx;
 
 use super::values::{json, signed, time, unsigned};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
+    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
     SpaceRecord, Store, StoreError, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 /// Milliseconds since 1970, by the server's clock.
 macro_rules! now {
@@ -39,6 +40,7 @@ macro_rules! now {
         "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
     };
 }
+use now;
 
 /// With whether the server takes writes of everyone: a user may be exempt from that.
 const STORE: &str = "SELECT identity, CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF') FROM store";
@@ -61,6 +63,8 @@ const SPACE_MAKE: &str = concat!(
 const SPACE_MOVE: &str = "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
 const SPACE_TUNE: &str =
     "UPDATE spaces SET tuning = :tuning, revision = revision + 1 WHERE name = :space";
+const SPACE_GROW: &str = "UPDATE spaces SET definition = :definition, capacity = :capacity,
+    revision = revision + 1 WHERE name = :space";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = TRUE, revision = revision + 1 WHERE name = :space AND NOT sealed";
 const LEASE_ADD: &str = concat!(
@@ -105,6 +109,9 @@ const NAME_REMOVE: &str =
     concat!("UPDATE names SET removed_at = ", now!(), " WHERE space = :space AND `key` = :key");
 const SKIPS: &str = "SELECT ordinal FROM names
     WHERE space = :space AND ordinal >= :start AND ordinal < :end ORDER BY ordinal";
+/// The index by ordinal ends with the primary key, so names without one lie there by key.
+const UNPLACED: &str = "SELECT `key` FROM names
+    WHERE space = :space AND ordinal IS NULL AND `key` > :after ORDER BY `key` LIMIT :limit";
 const INSTANCE_KNOW: &str = concat!(
     "INSERT INTO instances (id, host, pid, version, started_at, seen_at)
     VALUES (:id, :host, :pid, :version, :started_at, ",
@@ -182,6 +189,18 @@ impl Store for MysqlStore {
         tx.finish(answer).await
     }
 
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.grow(space, definition, capacity, floor).await;
+        tx.finish(answer).await
+    }
+
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         let rows = self.connection().await?.query(SPACE, params! { space }).await?;
         let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))?;
@@ -234,6 +253,7 @@ impl Store for MysqlStore {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
             }
             tx.move_to(&space).await?;
+            tx.drop_pool(&space.name).await?;
             Ok(space)
         };
         let answer = answer.await;
@@ -278,6 +298,18 @@ impl Store for MysqlStore {
         let (start, end) = (signed(ordinals.start), signed(ordinals.end));
         let rows = self.connection().await?.query(SKIPS, params! { space, start, end }).await?;
         Ok(rows.iter().map(|row| unsigned(column(row, 0))).collect())
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let after = after.unwrap_or_default();
+        let rows =
+            self.connection().await?.query(UNPLACED, params! { space, after, limit }).await?;
+        Ok(rows.iter().map(|row| column(row, 0)).collect())
     }
 
     // Each is a round trip under the lock of the space.
@@ -362,6 +394,10 @@ impl Store for MysqlStore {
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
         self.pool.manager().migrate().await
+    }
+
+    fn keys(&self) -> Option<&dyn KeyStore> {
+        Some(self)
     }
 
     fn place(&self) -> Place {

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::SpaceRecord;
+use super::{SpaceRecord, StoreError};
 use crate::floor::{Floor, Mark};
 
 /// Names to take, all in one transaction.
@@ -18,6 +18,8 @@ pub struct NameBatch {
     pub owner: String,
     /// The names.
     pub names: Vec<NewName>,
+    /// Among how many generations of the space their ordinals were looked for.
+    pub generations: usize,
     /// What the space must have reached.
     pub floor: Floor,
 }
@@ -86,6 +88,16 @@ pub struct NameRecord {
 }
 
 impl NameBatch {
+    /// Refuses names whose ordinals were looked for among other generations than the space has: a
+    /// name that could not be generated then may be a key now. So from a growth on, no name
+    /// without an ordinal can be a key of the new generation.
+    pub fn check_generations(&self, space: &SpaceRecord) -> Result<(), StoreError> {
+        if self.generations == space.definition.generations() {
+            return Ok(());
+        }
+        Err(StoreError::Outdated(self.space.clone()))
+    }
+
     /// What becomes of a name: under the lock of its space, whose record this is.
     pub fn judge(&self, space: &SpaceRecord, new: &NewName, known: Option<&NameRecord>) -> Naming {
         match known {

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 const STORE: &str = "SELECT identity, (SELECT system_identifier FROM pg_control_system()),
     substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM store";
@@ -54,6 +54,8 @@ const SPACE_MAKE: &str = "INSERT INTO spaces
 const SPACE_MOVE: &str =
     "UPDATE spaces SET next = $2, revision = $3, returned = $4 WHERE name = $1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = $2, revision = revision + 1 WHERE name = $1";
+const SPACE_GROW: &str =
+    "UPDATE spaces SET definition = $2, capacity = $3, revision = revision + 1 WHERE name = $1";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = true, revision = revision + 1 WHERE name = $1 AND NOT sealed";
 const LEASE_ADD: &str = "INSERT INTO leases
@@ -89,6 +91,8 @@ const NAME_REMOVE: &str = "UPDATE names
     WHERE space = $1 AND key = $2";
 const SKIPS: &str = "SELECT ordinal FROM names
     WHERE space = $1 AND ordinal >= $2 AND ordinal < $3 ORDER BY ordinal";
+const UNPLACED: &str = "SELECT key FROM names
+    WHERE space = $1 AND ordinal IS NULL AND key > $2 ORDER BY key LIMIT $3";
 const INSTANCE_KNOW: &str = "INSERT INTO instances
     (id, host, pid, version, started_at, seen_at)
     VALUES ($1, $2, $3, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
@@ -158,6 +162,18 @@ impl Store for PostgresStore {
             tx.space(space).await
         };
         let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.grow(space, definition, capacity, floor).await;
         tx.finish(answer).await
     }
 
@@ -261,6 +277,17 @@ impl Store for PostgresStore {
         let (start, end) = (signed(ordinals.start), signed(ordinals.end));
         let rows = self.connection().await?.query(SKIPS, &[&space, &start, &end]).await?;
         Ok(rows.iter().map(|row| unsigned(row.get(0))).collect())
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let (after, limit) = (after.unwrap_or_default(), i64::from(limit));
+        let rows = self.connection().await?.query(UNPLACED, &[&space, &after, &limit]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {

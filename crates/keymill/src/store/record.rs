@@ -332,6 +332,33 @@ impl SpaceRecord {
         Ok(())
     }
 
+    /// The same for a growth, where what was seen counts only up to the capacity: a store that went
+    /// back may have lost a growth, and only growing again makes room to advance beyond what was
+    /// seen of it.
+    pub fn check_floor_to_grow(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
+        let mark = Mark { next: floor.mark.next.min(self.capacity), ..floor.mark };
+        self.check_floor(store, &Floor { store: floor.store.clone(), mark })
+    }
+
+    /// Takes in a definition that has one generation more; whether it is new. Refuses one that
+    /// does not continue this one: another may have grown the space since it was read.
+    pub fn grow(&mut self, definition: &Definition, capacity: u64) -> Result<bool, StoreError> {
+        if self.sealed {
+            return Err(StoreError::Sealed(self.name.clone()));
+        }
+        let (known, wanted) = (&self.definition.grown, &definition.grown);
+        if known == wanted {
+            return Ok(false);
+        }
+        if wanted.split_last().map(|(_, before)| before) != Some(known.as_slice()) {
+            return Err(StoreError::Outdated(self.name.clone()));
+        }
+        self.definition.clone_from(definition);
+        self.capacity = capacity;
+        self.mark.revision += 1;
+        Ok(true)
+    }
+
     /// Moves ordinals out of what is left, for a lease to be recorded with the moved record:
     /// what came back first, otherwise from `next`. `None` where nothing is left.
     #[must_use]

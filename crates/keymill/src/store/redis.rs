@@ -12,6 +12,7 @@
 
 mod connection;
 mod keys;
+mod pool;
 mod rows;
 mod scripts;
 
@@ -26,15 +27,16 @@ use keys::Keys;
 use rows::{Fields, instance_from, lease_from, name_from, reply, space_from};
 use scripts::Scripts;
 
+use super::pool as connections;
 use super::values::json;
 use super::{
-    Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk,
+    Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, Naming, NewSpace, Opening, Place, Pulse,
-    SpaceRecord, Store, StoreError, next_era, pool,
+    SpaceRecord, Store, StoreError, next_era,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 /// A Redis server as a store.
 #[derive(Debug)]
@@ -51,11 +53,11 @@ impl RedisStore {
         let server = Server::parse(url, opening)?;
         let keys = Keys::under(server.prefix());
         let created = server.prepare(opening).await?;
-        Ok(RedisStore { pool: pool::new(server), scripts: Scripts::new(), keys, created })
+        Ok(RedisStore { pool: connections::new(server), scripts: Scripts::new(), keys, created })
     }
 
     async fn connection(&self) -> Result<Object<Server>, StoreError> {
-        pool::get(&self.pool).await
+        connections::get(&self.pool).await
     }
 
     async fn record_of(
@@ -86,6 +88,19 @@ impl RedisStore {
         records
             .filter_map(|(name, fields)| space_from(name, fields, connection.history()))
             .collect()
+    }
+
+    async fn skips_on(
+        &self,
+        connection: &Object<Server>,
+        space: &str,
+        ordinals: &Range<u64>,
+    ) -> Result<Vec<u64>, StoreError> {
+        let mut list = redis::cmd("ZRANGEBYLEX");
+        list.arg(self.keys.of_space(space, "skips"));
+        list.arg(format!("[{:020}", ordinals.start)).arg(format!("({:020}", ordinals.end));
+        let found: Vec<String> = connection.ask(&list).await?;
+        found.iter().map(|ordinal| rows::number(Some(ordinal))).collect()
     }
 
     /// Runs a script that changes a space, and has its replicas confirm it. The space's fields
@@ -181,6 +196,25 @@ impl Store for RedisStore {
         self.set(space, floor, "tuning", &json(tuning), false).await
     }
 
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let connection = self.connection().await?;
+        let mut script = self.scripts.grow.key(self.keys.space(space));
+        guard(&mut script, floor, connection.history());
+        script.arg(json(definition)).arg(capacity.to_string());
+        let (status, answer) = self.change(&connection, space, floor, &script).await?;
+        match status.as_str() {
+            "sealed" => Err(StoreError::Sealed(space.to_owned())),
+            "outdated" => Err(StoreError::Outdated(space.to_owned())),
+            _ => self.record_from(&connection, space, &answer),
+        }
+    }
+
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         self.record_of(&self.connection().await?, space).await
     }
@@ -262,14 +296,16 @@ impl Store for RedisStore {
         let history = connection.history();
         let mut script = self.scripts.names.key(self.keys.space(&batch.space));
         guard(&mut script, &batch.floor, history);
-        script.arg(batch.purpose.name()).arg(&batch.owner);
+        script.arg(batch.purpose.name()).arg(&batch.owner).arg(batch.generations);
         for new in &batch.names {
             script.arg(&new.key).arg(new.ordinal.map_or(String::new(), |it| it.to_string()));
         }
         let answer = self.change(&connection, &batch.space, &batch.floor, &script).await?;
         let (status, answer) = answer;
-        if status == "sealed" {
-            return Err(StoreError::Sealed(batch.space.clone()));
+        match status.as_str() {
+            "sealed" => return Err(StoreError::Sealed(batch.space.clone())),
+            "outdated" => return Err(StoreError::Outdated(batch.space.clone())),
+            _ => {}
         }
         let number = |index: usize| rows::number(answer.get(index));
         let outcome = |word: &String| match word.as_str() {
@@ -307,11 +343,20 @@ impl Store for RedisStore {
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
+        self.skips_on(&self.connection().await?, space, &ordinals).await
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
         let mut list = redis::cmd("ZRANGEBYLEX");
-        list.arg(self.keys.of_space(space, "skips"));
-        list.arg(format!("[{:020}", ordinals.start)).arg(format!("({:020}", ordinals.end));
-        let found: Vec<String> = self.connection().await?.ask(&list).await?;
-        found.iter().map(|ordinal| rows::number(Some(ordinal))).collect()
+        list.arg(self.keys.of_space(space, "unplaced")).arg(from).arg("+");
+        list.arg("LIMIT").arg(0).arg(limit);
+        self.connection().await?.ask(&list).await
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -417,6 +462,10 @@ impl Store for RedisStore {
 
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
         self.connection().await?.findings().await
+    }
+
+    fn keys(&self) -> Option<&dyn KeyStore> {
+        Some(self)
     }
 
     fn place(&self) -> Place {

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
-use crate::space::Tuning;
+use crate::space::{Definition, Tuning};
 
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
@@ -48,6 +48,8 @@ const SPACE_MAKE: &str = "INSERT INTO spaces
 const SPACE_MOVE: &str =
     "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4 WHERE name = ?1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
+const SPACE_GROW: &str =
+    "UPDATE spaces SET definition = ?2, capacity = ?3, revision = revision + 1 WHERE name = ?1";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = 1, revision = revision + 1 WHERE name = ?1 AND sealed = 0";
 const LEASE_ADD: &str = "INSERT INTO leases
@@ -77,6 +79,8 @@ const NAME_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, 
 const NAME_REMOVE: &str = "UPDATE names SET removed_at = ?3 WHERE space = ?1 AND key = ?2";
 const SKIPS: &str = "SELECT ordinal FROM names
     WHERE space = ?1 AND ordinal >= ?2 AND ordinal < ?3 ORDER BY ordinal";
+const UNPLACED: &str = "SELECT key FROM names
+    WHERE space = ?1 AND ordinal IS NULL AND key > ?2 ORDER BY key LIMIT ?3";
 const INSTANCE_KNOW: &str = "INSERT INTO instances
     (id, host, pid, version, started_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT DO NOTHING";
@@ -193,6 +197,17 @@ impl Store for SqliteStore {
         .await
     }
 
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let (space, definition, floor) = (space.to_owned(), definition.clone(), floor.clone());
+        self.change(move |tx| tx.grow(&space, &definition, capacity, &floor)).await
+    }
+
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         let name = space.to_owned();
         let found = self.read(move |connection| space_named(connection, &name)).await?;
@@ -298,6 +313,22 @@ impl Store for SqliteStore {
                 .query_map(params![space, signed(ordinals.start), signed(ordinals.end)], |row| {
                     row.get(0).map(unsigned)
                 })?
+                .collect()
+        })
+        .await
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let (space, after) = (space.to_owned(), after.unwrap_or_default().to_owned());
+        self.read(move |connection| {
+            connection
+                .prepare_cached(UNPLACED)?
+                .query_map(params![space, after, limit], |row| row.get(0))?
                 .collect()
         })
         .await

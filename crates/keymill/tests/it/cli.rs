@@ -3,33 +3,33 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         Place { folder: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_keymill"));
         command.args(args).current_dir(self.path()).env_clear();
         command.env("XDG_DATA_HOME", self.path()).env("HOME", self.path());
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
     /// Runs a command that must succeed, and returns what it wrote to standard output.
     #[track_caller]
-    fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).unwrap()
@@ -37,7 +37,7 @@ impl Place {
 
     /// Runs a command that must fail with this code and say this.
     #[track_caller]
-    fn fails(&self, args: &[&str], code: i32, says: &str) {
+    pub(crate) fn fails(&self, args: &[&str], code: i32, says: &str) {
         failed(&self.run(args), code, says);
     }
 }
@@ -50,7 +50,7 @@ fn failed(output: &Output, code: i32, says: &str) {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -342,11 +342,17 @@ fn keys_in_use_are_imported_line_by_line_and_never_handed_out() {
     let output = place.run(&["space", "import-used", "old", "used.txt"]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for line in ["line 2:", "line 3: it is empty", "line 5: it is not UTF-8", "line 6:", "line 8:"]
-    {
+    for line in [
+        "line 2:",
+        "line 3: it is empty",
+        "line 5: it is not UTF-8",
+        "line 6:",
+        "line 7: it repeats line 1",
+        "line 8:",
+    ] {
         assert!(said.contains(line), "{line} is not in {said}");
     }
-    assert!(said.contains("3 keys imported, 1 were there already, 5 refused"), "{said}");
+    assert!(said.contains("3 keys imported, 0 were there already, 6 refused"), "{said}");
     let keys = place.ok(&["take", "old", "-n", "97"]);
     let keys: Vec<&str> = keys.lines().collect();
     assert_eq!(keys.len(), 97);
@@ -366,4 +372,66 @@ fn an_alias_is_added_and_removed() {
     assert!(place.ok(&["explain", "default", "sale"]).contains("alias of me"));
     place.ok(&["alias", "remove", "default", "sale", "--owner", "me"]);
     place.fails(&["alias", "remove", "default", "sale", "--owner", "me"], 1, "no alias");
+}
+
+#[test]
+fn a_keyspace_grows_and_takes_move_on_at_the_seam() {
+    let place = Place::new();
+    let create =
+        ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal", "--length", "1"];
+    place.ok(&create);
+    assert_eq!(place.ok(&["take", "t", "-n", "4"]), "0\n1\n2\n3\n");
+    // Both will be keys: one of the generation that is there, one of the next.
+    place.ok(&["alias", "add", "t", "6"]);
+    place.ok(&["alias", "add", "t", "01"]);
+    let output = place.run(&["space", "grow", "t", "--length", "2"]);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let expected = "110 keys instead of 10; from ordinal 10 on their length is 2";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(place.ok(&["take", "t", "-n", "7"]), "4\n5\n7\n8\n9\n00\n02\n");
+    // Old keys and new ones explain themselves.
+    for (key, ordinal, number) in [("3", 3, 3), ("02", 12, 2)] {
+        let told = place.ok(&["explain", "t", key]);
+        assert!(told.contains("issued"), "{told}");
+        assert!(told.contains(&format!("ordinal    {ordinal}\n")), "{told}");
+        assert!(told.contains(&format!("number     {number}\n")), "{told}");
+    }
+    assert!(place.ok(&["explain", "t", "01"]).contains("alias"));
+    let shown = place.ok(&["space", "show", "t"]);
+    assert!(shown.contains("decimal×1, then ×2") && shown.contains("110"), "{shown}");
+    let shown = place.ok(&["space", "show", "t", "--json"]);
+    assert!(shown.contains("\"grown\": [\n    2\n  ]"), "{shown}");
+    // The definition that it was made with is still its own.
+    place.ok(&create);
+    let keys = place.run(&["take", "t", "-n", "200"]);
+    failed(&keys, 4, "ended after 97 of 200 keys");
+    assert!(keys.stdout.starts_with(b"03\n04\n") && keys.stdout.ends_with(b"98\n99\n"));
+    place.fails(&["take", "t"], 4, "used up");
+}
+
+#[test]
+fn growth_that_cannot_be_is_refused_with_the_reason() {
+    let place = Place::new();
+    place.ok(&["space", "create", "links"]);
+    place.ok(&["space", "create", "long", "--length", "12"]);
+    let integers = ["--kind", "sequential", "--alphabet", "decimal", "--length", "0"];
+    place.ok(&[&["space", "create", "tickets"][..], &integers].concat());
+    let refused = |name: &str, length: &str, code: i32, says: &str| {
+        place.fails(&["space", "grow", name, "--length", length], code, says);
+    };
+    refused("links", "7", 1, "must be above 7, not 7");
+    refused("links", "3", 1, "must be above 7, not 3");
+    refused("links", "0", 1, "must be above 7, not 0");
+    refused("links", "21", 1, "at most 20");
+    refused("links", "300", 2, "300");
+    refused("long", "13", 1, "as many keys as can be counted");
+    refused("tickets", "5", 1, "no length to grow");
+    refused("nope", "8", 1, "no keyspace `nope`");
+    place.fails(&["space", "grow", "links"], 2, "--length");
+    place.ok(&["space", "grow", "links", "--length", "8"]);
+    refused("links", "8", 1, "must be above 8, not 8");
+    assert!(place.ok(&["space", "grow", "--help"]).contains("Example"));
+    place.ok(&["space", "seal", "links", "--yes"]);
+    refused("links", "9", 4, "sealed");
 }

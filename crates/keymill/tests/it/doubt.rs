@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::service::{Limits, Service, Setup};
-use keymill::space::{SpaceSpec, Tuning};
+use keymill::space::{Definition, SpaceSpec, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, SpaceRecord,
@@ -72,6 +72,15 @@ impl Store for Forgetful {
         self.inner.skips(space, ordinals).await
     }
 
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.inner.unplaced(space, after, limit).await
+    }
+
     async fn identity(&self) -> Result<String, StoreError> {
         self.inner.identity().await
     }
@@ -82,6 +91,16 @@ impl Store for Forgetful {
 
     async fn tune(&self, s: &str, t: &Tuning, f: &Floor) -> Result<SpaceRecord, StoreError> {
         self.inner.tune(s, t, f).await
+    }
+
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.inner.grow(space, definition, capacity, floor).await
     }
 
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
@@ -161,7 +180,7 @@ async fn a_lease_in_doubt_is_burned_and_the_next_ones_ask_for_one() {
     let space = service.space("links").await.unwrap();
     let mut first = None;
     service.take(&space, 1, "", |key| first = Some(key.to_vec())).await.unwrap();
-    let located = space.codec.ordinal(&first.unwrap()).unwrap();
+    let located = space.codec().ordinal(&first.unwrap()).unwrap();
     // 1000 and three single ones were burned; the fifth, still a single one, was handed out.
     assert_eq!(located, keymill_core::Located::Ordinal(1_003));
     let asked = store.asked.lock().unwrap().clone();

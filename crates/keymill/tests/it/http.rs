@@ -24,7 +24,7 @@ pub(crate) struct Instance {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Instance {
@@ -74,7 +74,7 @@ impl Instance {
         self.send(method, path, "", "").await
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         let len = body.len();
         self.ask(&format!(
             "{method} {path} HTTP/1.1\r\nhost: k\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n{body}"
@@ -82,20 +82,20 @@ impl Instance {
         .await
     }
 
-    async fn put(&self, space: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, space: &str, body: &Value) -> Answer {
         let json = "content-type: application/json\r\n";
         self.send("PUT", &format!("/v1/spaces/{space}"), json, &body.to_string()).await
     }
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
     /// Asserts that this is a problem, with its status, code and a part of what it says.
     #[track_caller]
-    fn is_problem(&self, status: u16, code: &str, says: &str) {
+    pub(crate) fn is_problem(&self, status: u16, code: &str, says: &str) {
         assert_eq!(self.status, status, "{}", self.body);
         assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
         let problem = self.json();
@@ -262,7 +262,7 @@ async fn a_key_explains_itself() {
     assert_eq!(known["lease"]["holder"]["pid"], std::process::id());
     assert_eq!((&known["lease"]["start"], &known["lease"]["end"]), (&json!(0), &json!(1000)));
     let space = instance.service.space("default").await.unwrap();
-    let future = space.codec.key(1_000_000);
+    let future = space.codec().key(1_000_000);
     assert_eq!(explain(future.as_str()).await["state"], "unissued");
     for (key, why) in [("short", "7"), ("toolong1", "7"), ("abc%2Bdef", "+")] {
         let explained = explain(key).await;
@@ -350,7 +350,7 @@ async fn the_description_names_every_route_and_every_route_exists() {
     let api = instance.call("GET", "/openapi.json").await.json();
     assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
     let paths: Vec<&String> = api["paths"].as_object().unwrap().keys().collect();
-    assert_eq!(paths.len(), 11, "{paths:?}");
+    assert_eq!(paths.len(), 14, "{paths:?}");
     for path in paths {
         let path =
             path.replace("{space}", "default").replace("{key}", "0000000").replace("{alias}", "a");

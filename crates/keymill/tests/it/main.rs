@@ -5,7 +5,9 @@
 mod cli;
 mod connections;
 mod doubt;
+mod grow;
 mod http;
+mod pool;
 mod schema;
 mod servers;
 mod store_behavior;

@@ -9,12 +9,16 @@ use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError};
 
+mod grow;
+mod keys;
 mod leases;
 mod names;
 mod record;
 mod spaces;
 mod went_back;
 
+use grow::*;
+use keys::*;
 use leases::*;
 use names::*;
 use record::*;
@@ -24,7 +28,37 @@ use went_back::*;
 /// Runs each case on each store; a case gets a space, and a store in the server, of its own.
 macro_rules! on_every_store {
     ($($case:ident)*) => {
-        mod sqlite {
+        on_sqlite! { sqlite $($case)* }
+        on_servers! { postgres, postgres $($case)* }
+        on_servers! { mysql, mysql $($case)* }
+        on_servers! { redis, redis $($case)* }
+        #[cfg(feature = "etcd")]
+        on_servers! { etcd, etcd $($case)* }
+    };
+}
+
+/// The same on those that keep rows of keys.
+macro_rules! on_stores_with_keys {
+    ($($case:ident)*) => {
+        on_sqlite! { keys_on_sqlite $($case)* }
+        on_servers! { keys_on_postgres, postgres $($case)* }
+        on_servers! { keys_on_mysql, mysql $($case)* }
+        on_servers! { keys_on_redis, redis $($case)* }
+    };
+}
+
+/// The same on those that put single keys on record.
+macro_rules! on_stores_that_note_keys {
+    ($($case:ident)*) => {
+        on_sqlite! { notes_on_sqlite $($case)* }
+        on_servers! { notes_on_postgres, postgres $($case)* }
+        on_servers! { notes_on_mysql, mysql $($case)* }
+    };
+}
+
+macro_rules! on_sqlite {
+    ($module:ident $($case:ident)*) => {
+        mod $module {
             use super::*;
 
             $(#[tokio::test]
@@ -34,19 +68,13 @@ macro_rules! on_every_store {
                 super::$case(&Case::new(&url).await).await;
             })*
         }
-
-        on_servers! { postgres $($case)* }
-        on_servers! { mysql $($case)* }
-        on_servers! { redis $($case)* }
-        #[cfg(feature = "etcd")]
-        on_servers! { etcd $($case)* }
     };
 }
 
 /// The same on a server, which `backends` has started.
 macro_rules! on_servers {
-    ($store:ident $($case:ident)*) => {
-        mod $store {
+    ($module:ident, $store:ident $($case:ident)*) => {
+        mod $module {
             use super::*;
 
             $(#[tokio::test]
@@ -90,10 +118,65 @@ on_every_store! {
     a_batch_tells_of_each_name
     names_know_the_floor_and_the_seal
     a_key_is_a_name_or_granted_never_both
+    growing_makes_more_ordinals
+    a_growth_is_made_once
+    a_growth_that_does_not_continue_the_space_is_refused
+    many_who_grow_at_once_grow_once
+    a_sealed_space_does_not_grow
+    growing_knows_the_floor_but_for_a_growth_that_was_lost
+    names_located_among_other_generations_are_refused
+    names_without_an_ordinal_are_listed_page_by_page
     the_first_secret_stays
     ordinals_beyond_2_to_the_53_come_through_unchanged
     many_instances_at_once_never_share_an_ordinal
     a_safe_store_has_no_unsafe_finding
+}
+
+on_stores_with_keys! {
+    a_fill_writes_the_keys_of_what_it_is_granted
+    a_fill_leaves_out_what_names_occupy
+    a_fill_does_nothing_where_there_is_enough
+    a_fill_ends_with_the_space
+    a_claim_moves_keys_from_available_to_used
+    a_claim_never_takes_more_than_its_share_but_always_one
+    an_empty_pool_gives_nothing
+    a_claimed_key_is_never_claimed_again
+    many_instances_at_once_never_claim_the_same_key
+    released_keys_are_available_again_by_their_claimer_and_once
+    what_was_released_is_found_before_the_end_of_the_last_claim
+    imported_keys_are_claimed_like_others
+    changes_of_keys_below_the_floor_are_refused
+    a_sealed_space_fills_and_claims_nothing
+    what_was_available_before_an_advance_is_never_claimed
+    a_retired_key_keeps_its_first_time_of_retiring
+    a_retired_key_is_not_released
+    a_key_that_is_retired_in_the_pool_is_never_claimed
+    a_key_without_a_row_is_retired_as_used
+    a_claimed_key_lives_as_long_as_its_ttl
+    used_keys_are_listed_by_time_page_by_page
+    used_keys_are_listed_from_one_time_to_another
+    available_keys_are_listed_page_by_page_as_they_are_claimed
+    the_keys_of_two_spaces_are_apart
+    a_digest_gives_the_same_key_for_the_same_input
+    a_digest_moves_on_where_a_candidate_is_taken
+    a_digest_without_a_free_candidate_has_no_key
+    instances_at_once_agree_on_digests
+    the_key_of_a_digest_is_nobody_elses
+}
+
+on_stores_that_note_keys! {
+    a_reserved_key_is_found_as_reserved_and_not_claimed
+    a_reservation_that_has_outlived_its_time_is_anybodys
+    what_was_reserved_too_long_can_be_used_at_once
+    many_instances_at_once_never_use_a_reserved_key_twice
+    a_note_moves_a_reserved_key_to_its_caller_once
+    reserved_keys_are_released_by_their_holder_and_once
+    a_reserved_key_that_is_retired_is_not_handed_out
+    notes_of_leased_keys_are_rows
+    keys_reserved_before_an_advance_are_not_handed_out
+    notes_and_reservations_below_the_floor_are_refused
+    used_keys_are_listed_by_caller
+    used_keys_of_the_same_time_are_listed_by_id
 }
 
 struct Case {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use keymill::floor::{Floor, History, Mark};
 use keymill::instance::Instance;
-use keymill::space::Tuning;
+use keymill::space::{Definition, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
     LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
@@ -167,6 +167,15 @@ impl Store for FaultyStore {
         self.real.skips(space, ordinals).await
     }
 
+    async fn unplaced(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.real.unplaced(space, after, limit).await
+    }
+
     async fn identity(&self) -> Result<String, StoreError> {
         self.real.identity().await
     }
@@ -182,6 +191,16 @@ impl Store for FaultyStore {
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
         self.real.tune(space, tuning, floor).await
+    }
+
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.real.grow(space, definition, capacity, floor).await
     }
 
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {

@@ -46,7 +46,7 @@ pub(super) async fn post(
     }
     let name = percent_decode_str(encoded_name).decode_utf8_lossy();
     let space = state.service.space(&name).await?;
-    let key_len = space.codec.shape().text_len_max();
+    let key_len = space.codec().text_len_max();
     if plain {
         let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
         state
@@ -104,7 +104,7 @@ pub(super) async fn get_key(
         return Ok(full("text/plain; charset=utf-8", bytes::Bytes::copy_from_slice(&key)));
     }
     let space = state.service.space(name).await?;
-    let mut body = BytesMut::with_capacity(space.codec.shape().text_len_max());
+    let mut body = BytesMut::with_capacity(space.codec().text_len_max());
     state.service.take(&space, 1, "", |key| body.put_slice(key)).await?;
     Ok(full("text/plain; charset=utf-8", body.freeze()))
 }

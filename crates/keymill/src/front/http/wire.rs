@@ -79,7 +79,7 @@ pub struct ExplanationView {
     /// It is the n-th key of the keyspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     ordinal: Option<SafeNumber>,
-    /// What the shape writes, before it is shuffled.
+    /// What the shape writes, before it is shuffled; counted anew for keys of each length.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<SafeNumber>,
     /// The lease it came from.

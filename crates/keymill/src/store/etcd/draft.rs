@@ -246,11 +246,17 @@ impl<'a> Draft<'a> {
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
+        batch.check_generations(&space)?;
         let mut outcomes = Vec::with_capacity(batch.names.len());
         for new in &batch.names {
             let outcome = batch.judge(&space, new, self.names.get(&new.key));
             if outcome == Naming::Made {
-                self.put_name(batch.record(new, time(now())));
+                let mut record = batch.record(new, time(now()));
+                // One that was removed keeps the place that it was made with.
+                if let Some(known) = self.names.get(&new.key) {
+                    record.ordinal = known.ordinal;
+                }
+                self.put_name(record);
             }
             outcomes.push(outcome);
         }
@@ -282,10 +288,13 @@ impl<'a> Draft<'a> {
     fn put_name(&mut self, record: NameRecord) {
         let key = self.keys.name(self.name, &record.key);
         self.writes.push(TxnOp::put(key, json(&NameDoc::of(&record)), None));
-        // Written once: a transaction may put a key only once, and a skip stays for ever.
-        let is_new = !self.names.contains_key(&record.key);
-        if let Some(ordinal) = record.ordinal.filter(|_| is_new) {
-            self.writes.push(TxnOp::put(self.keys.skip(self.name, ordinal), "", None));
+        // Written once: a transaction may put a key only once, and a name keeps its place for ever.
+        if !self.names.contains_key(&record.key) {
+            let place = match record.ordinal {
+                Some(ordinal) => self.keys.skip(self.name, ordinal),
+                None => self.keys.unplaced(self.name, &record.key),
+            };
+            self.writes.push(TxnOp::put(place, "", None));
         }
         self.names.insert(record.key.clone(), record);
     }

@@ -60,6 +60,16 @@ impl Keys {
         format!("{}/skips/{space}/{ordinal:020}", self.root)
     }
 
+    /// A name that has no ordinal.
+    pub(super) fn unplaced(&self, space: &str, key: &str) -> String {
+        format!("{}/unplaced/{space}/{key}", self.root)
+    }
+
+    /// Beyond all of those: `0` follows `/`.
+    pub(super) fn unplaced_end(&self, space: &str) -> String {
+        format!("{}/unplaced/{space}0", self.root)
+    }
+
     /// Instances by age.
     pub(super) fn instances(&self) -> String {
         format!("{}/instances/", self.root)

@@ -309,6 +309,19 @@ impl Connection {
         Ok(self.conn.affected_rows())
     }
 
+    /// The same as `query` for a text that is made for one use: it is not prepared and kept.
+    pub(super) async fn query_text(&mut self, sql: &str) -> Result<Vec<Row>, StoreError> {
+        self.under_way = true;
+        let answer = timeout(CALL_MAX, self.conn.query(sql)).await;
+        self.answered(answer)
+    }
+
+    /// The same as `execute` for such a text.
+    pub(super) async fn execute_text(&mut self, sql: &str) -> Result<u64, StoreError> {
+        self.run(sql).await?;
+        Ok(self.conn.affected_rows())
+    }
+
     pub(super) async fn findings(&mut self) -> Result<Vec<Finding>, StoreError> {
         self.under_way = true;
         let settings = self.conn.query::<(String, String), _>(SETTINGS);

@@ -10,15 +10,16 @@ use super::connection::{Connection, Hosts};
 use super::rows::{column, name_from, space_from};
 use super::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME, NAME_PUT,
-    NAME_REMOVE, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+    NAME_REMOVE, SPACE, SPACE_GROW, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
 use crate::store::{
-    Created, Grant, LeaseAsk, LeaseId, NameBatch, NameRecord, Named, Naming, NewSpace, Purpose,
-    SpaceRecord, StoreError,
+    Created, Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, NewSpace,
+    Purpose, SpaceRecord, StoreError,
 };
 
 /// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
@@ -89,31 +90,42 @@ impl Tx {
         within(deadline, self.connection().query(sql, params)).await
     }
 
+    /// Runs a text that is made for one use.
+    pub(super) async fn execute_text(&mut self, sql: &str) -> Result<u64, StoreError> {
+        let deadline = self.deadline;
+        within(deadline, self.connection().execute_text(sql)).await
+    }
+
+    pub(super) async fn query_text(&mut self, sql: &str) -> Result<Vec<Row>, StoreError> {
+        let deadline = self.deadline;
+        within(deadline, self.connection().query_text(sql)).await
+    }
+
     /// The space, its row locked until the transaction ends.
     pub(super) async fn space(&mut self, name: &str) -> Result<SpaceRecord, StoreError> {
-        let rows = self.query(SPACE_LOCK, params! { "space" => name }).await?;
-        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))?;
-        space_from(row)
+        self.space_by(SPACE_LOCK, name).await
     }
 
     pub(super) async fn spaces(&mut self) -> Result<Vec<SpaceRecord>, StoreError> {
         self.query(SPACES, ()).await?.iter().map(space_from).collect()
     }
 
-    /// The space, unless it lies below its floor.
+    /// The space, unless it lies below its floor; its row locked until the transaction ends.
     pub(super) async fn space_above(
         &mut self,
         name: &str,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let space = match self.space(name).await {
-            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
-                return Err(StoreError::gone(name, floor.mark));
-            }
-            found => found?,
-        };
-        space.check_floor(&self.identity().await?, floor)?;
-        Ok(space)
+        self.above(SPACE_LOCK, name, floor).await
+    }
+
+    /// The space, unless it lies below its floor. Its row is not locked.
+    pub(super) async fn look_above(
+        &mut self,
+        name: &str,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.above(SPACE, name, floor).await
     }
 
     pub(super) async fn create(
@@ -140,6 +152,26 @@ impl Tx {
         let space = self.space(&new.name).await?;
         // Another may have made it in between.
         Ok(if made > 0 { Created::Made(space) } else { Created::Exists(space) })
+    }
+
+    pub(super) async fn grow(
+        &mut self,
+        name: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut space = self.space(name).await?;
+        space.check_floor_to_grow(&self.identity().await?, floor)?;
+        if space.grow(definition, capacity)? {
+            let params = params! {
+                "space" => name,
+                "definition" => json(definition),
+                "capacity" => signed(capacity),
+            };
+            self.execute(SPACE_GROW, params).await?;
+        }
+        Ok(space)
     }
 
     pub(super) async fn lease(&mut self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -173,7 +205,8 @@ impl Tx {
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
-        let mut outcomes = Vec::with_capacity(batch.names.len());
+        batch.check_generations(&space)?;
+        let (mut outcomes, mut made) = (Vec::with_capacity(batch.names.len()), Vec::new());
         for new in &batch.names {
             let known = self.name(&batch.space, &new.key).await?;
             let outcome = batch.judge(&space, new, known.as_ref());
@@ -186,12 +219,16 @@ impl Tx {
                     "owner" => &batch.owner,
                 };
                 self.execute(NAME_PUT, params).await?;
+                made.push(new.key.as_str());
             }
             outcomes.push(outcome);
         }
-        if outcomes.contains(&Naming::Made) {
+        if !made.is_empty() {
             space.mark.revision += 1;
             self.move_to(&space).await?;
+            if batch.purpose == NamePurpose::Pool {
+                self.pool_names(&space, &made).await?;
+            }
         }
         Ok(Named { mark: space.mark, outcomes })
     }
@@ -212,6 +249,28 @@ impl Tx {
         space.mark.revision += 1;
         self.move_to(&space).await?;
         self.name(name, key).await
+    }
+
+    async fn space_by(&mut self, sql: &'static str, name: &str) -> Result<SpaceRecord, StoreError> {
+        let rows = self.query(sql, params! { "space" => name }).await?;
+        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))?;
+        space_from(row)
+    }
+
+    async fn above(
+        &mut self,
+        sql: &'static str,
+        name: &str,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let space = match self.space_by(sql, name).await {
+            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
+                return Err(StoreError::gone(name, floor.mark));
+            }
+            found => found?,
+        };
+        space.check_floor(&self.identity().await?, floor)?;
+        Ok(space)
     }
 
     async fn name(&mut self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {

@@ -3,7 +3,7 @@
 //! Claims and notes take rows that nobody else has locked, and touch the row of their space with
 //! their last statement: instances wait for each other's commits at the most.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -19,7 +19,7 @@ use crate::store::keys::{
     KeyId, KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id, key_id,
 };
 use crate::store::values::{millis, signed, time, unsigned};
-use crate::store::{NamePurpose, Purpose, SpaceRecord, Store, StoreError};
+use crate::store::{NamePurpose, Purpose, SpaceRecord, Store, StoreError, is_later_era};
 
 const AVAILABLE: &str = "SELECT available FROM pools WHERE space = $1";
 const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES ($1, $2)
@@ -42,7 +42,8 @@ const USE_CLAIMED: &str = "WITH claimed AS (
         DELETE FROM available_keys WHERE space = $1 AND id = ANY($2) RETURNING id, key)
     INSERT INTO used_keys (id, space, key, used_at, caller, instance, expires_at)
     SELECT id, $1, key, now, '', $3, now + $4::bigint FROM claimed,
-    (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock";
+    (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
+    ON CONFLICT (space, id) DO NOTHING RETURNING id";
 const USE_RESERVED: &str = "WITH uses AS (
         SELECT * FROM unnest($2::bigint[], $3::text[]) AS uses (id, caller)),
     moved AS (
@@ -59,6 +60,8 @@ const USE_LEASED: &str = "INSERT INTO used_keys
     FROM unnest($2::bigint[], $3::text[], $4::text[]) AS uses (id, key, caller),
     (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
     ON CONFLICT (space, id) DO NOTHING RETURNING id";
+const REMOVE: &str = "DELETE FROM available_keys WHERE space = $1 AND id = $2
+    RETURNING reserved_by IS NULL";
 const UNRESERVE: &str = "UPDATE available_keys SET reserved_by = NULL, reserved_at = NULL
     WHERE space = $1 AND id = ANY($2) AND reserved_by = $3";
 const USED_TAKE_BACK: &str = "WITH taken AS (
@@ -119,10 +122,16 @@ impl KeyStore for PostgresStore {
         let tx = self.begin().await?;
         let answer = async {
             let KeyPlace { space, id, key } = &retire.at;
-            tx.look_above(space, &retire.floor).await?;
+            let record = tx.look_above(space, &retire.floor).await?;
             let used_at = retire.used_at.as_millisecond();
             let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
-            tx.step(space).await?;
+            // One that came back to the pool meanwhile does not stay there.
+            let removed = tx.query(REMOVE, &[space, id]).await?;
+            tx.step(&record).await?;
+            let unreserved = removed.first().is_some_and(|row| row.get(0));
+            if unreserved && *id >= first_id(record.mark.revision) {
+                tx.execute(AVAILABLE_ADD, &[space, &-1_i64]).await?;
+            }
             Ok(used_from(&rows[0]))
         };
         let answer = answer.await;
@@ -191,9 +200,7 @@ impl Tx {
         if fill.enough.is_some_and(|enough| before >= enough) {
             return Ok(Filled { mark: space.mark, added: 0, available: before });
         }
-        let Some(grant) = space.grant_up_to(fill.size) else {
-            return Err(StoreError::Exhausted { space: fill.space.clone(), held_elsewhere: 0 });
-        };
+        let grant = fill.grant(&mut space)?;
         let instance = &fill.instance.id;
         self.know(&fill.instance).await?;
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Fill, instance).await?;
@@ -235,14 +242,17 @@ impl Tx {
         }
         let ids: Vec<KeyId> = keys.iter().map(|claimed| claimed.id).collect();
         let instance = &ask.instance.id;
+        let fresh = keys.len() as u64 - expired;
         if ask.reserve {
             self.execute(RESERVE, &[name, &ids, instance]).await?;
         } else {
             let ttl = ask.ttl.map(millis);
-            self.execute(USE_CLAIMED, &[name, &ids, instance, &ttl]).await?;
+            let rows = self.query(USE_CLAIMED, &[name, &ids, instance, &ttl]).await?;
+            let moved: HashSet<KeyId> = rows.iter().map(|row| row.get(0)).collect();
+            // One that was retired meanwhile is on record as used already.
+            keys.retain(|claimed| moved.contains(&claimed.id));
         }
-        let fresh = keys.len() as u64 - expired;
-        let mark = self.step(name).await?;
+        let mark = self.step(&space).await?;
         self.execute(AVAILABLE_ADD, &[name, &-signed(fresh)]).await?;
         Ok(Claim { mark, keys, available: available.saturating_sub(fresh) })
     }
@@ -254,7 +264,7 @@ impl Tx {
         let ids: Vec<KeyId> = ids.collect();
         let sql = if back.reserved { UNRESERVE } else { USED_TAKE_BACK };
         let released = self.execute(sql, &[&back.space, &ids, &back.instance]).await?;
-        let mark = self.step(&back.space).await?;
+        let mark = self.step(&space).await?;
         self.execute(AVAILABLE_ADD, &[&back.space, &signed(released)]).await?;
         Ok(mark)
     }
@@ -271,9 +281,10 @@ impl Tx {
             let keys: Vec<&str> = uses.keys.iter().map(|used| used.key.as_str()).collect();
             self.query(USE_LEASED, &[name, &ids, &keys, &callers, instance, &ttl]).await?
         };
-        let gone: std::collections::HashSet<KeyId> = rows.iter().map(|row| row.get(0)).collect();
-        let may_go = ids.iter().map(|id| gone.contains(id)).collect();
-        Ok(Noted { mark: self.step(name).await?, may_go })
+        let mut moved: HashSet<KeyId> = rows.iter().map(|row| row.get(0)).collect();
+        // One that comes twice goes once.
+        let may_go = ids.iter().map(|id| moved.remove(id)).collect();
+        Ok(Noted { mark: self.step(&space).await?, may_go })
     }
 
     async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
@@ -286,8 +297,7 @@ impl Tx {
         let candidates: Vec<&str> =
             new.flat_map(|input| &input.candidates).map(String::as_str).collect();
         let rows = self.query(NAMES, &[&batch.space, &candidates]).await?;
-        let mut taken: std::collections::HashSet<String> =
-            rows.iter().map(|row| name_from(row).key).collect();
+        let mut taken: HashSet<String> = rows.iter().map(|row| name_from(row).key).collect();
         let (mut keys, mut inputs, mut made) = (Vec::new(), Vec::new(), Vec::new());
         for input in &batch.inputs {
             if let Some(key) = known.get(&input.hash[..]) {
@@ -315,7 +325,7 @@ impl Tx {
         let purpose = NamePurpose::Digest.name();
         self.execute(NAMES_PUT, &[&batch.space, &made, &none, &purpose, &""]).await?;
         self.execute(DIGESTS_ADD, &[&batch.space, &inputs, &made]).await?;
-        Ok(Digested { mark: self.step(&batch.space).await?, keys })
+        Ok(Digested { mark: self.step(&space).await?, keys })
     }
 
     /// Writes imported keys into the pool, under the revision that the space has moved to.
@@ -360,10 +370,14 @@ impl Tx {
 
     /// Adds a change to the revision of a space. As late in a transaction as can be, because it
     /// locks the space's row; and before that of its pool, as where both are locked from the start.
-    async fn step(&self, space: &str) -> Result<Mark, StoreError> {
-        let rows = self.query(SPACE_STEP, &[&space]).await?;
-        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))?;
+    async fn step(&self, space: &SpaceRecord) -> Result<Mark, StoreError> {
+        let rows = self.query(SPACE_STEP, &[&space.name]).await?;
+        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.name.clone()))?;
         let (revision, next) = (unsigned(row.get(0)), unsigned(row.get(1)));
+        if is_later_era(revision, space.mark.revision) {
+            let problem = "the keyspace was advanced meanwhile".to_owned();
+            return Err(StoreError::Unavailable(problem));
+        }
         Ok(Mark { revision, next, history: self.history() })
     }
 }

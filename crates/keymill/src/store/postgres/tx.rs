@@ -12,10 +12,11 @@ use super::connection::Hosts;
 use super::rows::{history_from, name_from, space_from};
 use super::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME_REMOVE, NAMES,
-    NAMES_PUT, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+    NAMES_PUT, SPACE_GROW, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
 use crate::store::{
@@ -184,6 +185,22 @@ impl Tx {
         Ok(if made > 0 { Created::Made(space) } else { Created::Exists(space) })
     }
 
+    pub(super) async fn grow(
+        &self,
+        name: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut space = self.space(name).await?;
+        space.check_floor_to_grow(&self.identity, floor)?;
+        if space.grow(definition, capacity)? {
+            let params: Params<'_> = &[&name, &json(definition), &signed(capacity)];
+            self.execute(SPACE_GROW, params).await?;
+        }
+        Ok(space)
+    }
+
     pub(super) async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
         let mut space = self.space_above(&ask.space, &ask.floor).await?;
         let instance = &ask.instance.id;
@@ -214,6 +231,7 @@ impl Tx {
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
+        batch.check_generations(&space)?;
         let keys: Vec<&str> = batch.names.iter().map(|new| new.key.as_str()).collect();
         let rows = self.query(NAMES, &[&batch.space, &keys]).await?;
         let known = rows.iter().map(name_from).map(|known| (known.key.clone(), known));

@@ -15,4 +15,6 @@ if less(next_ordinal, to) then
   next_ordinal = to
 end
 redis.call('HSET', space, 'revision', revision, 'next', next_ordinal, 'returned', '')
+-- What was available may be in use.
+redis.call('UNLINK', space .. ':pool')
 return with_space('ok')

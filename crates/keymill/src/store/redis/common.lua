@@ -54,14 +54,21 @@ local function with_space(status)
   return answer
 end
 
+-- The lengths of the later generations of a definition in JSON.
+local function grown(definition)
+  return cjson.decode(definition).grown or {}
+end
+
 -- Refuses when the space lies below the floor of the one who asks. ARGV begins with: the store,
 -- the floor's revision and next, whether this server's history continues the floor's, and where
--- the floor's era ends (an advance since then allows any history).
-local function refusal()
+-- the floor's era ends (an advance since then allows any history). `seen` stands for the floor's
+-- next, where only a part of it counts.
+local function refusal(seen)
   local found = redis.call('HMGET', space, 'store', 'revision', 'next')
   if not found[1] then return {'unknown'} end
   local strayed = ARGV[4] == '0' and less(found[2], ARGV[5])
-  if found[1] ~= ARGV[1] or less(found[2], ARGV[2]) or less(found[3], ARGV[3]) or strayed then
+  if found[1] ~= ARGV[1] or less(found[2], ARGV[2]) or less(found[3], seen or ARGV[3])
+    or strayed then
     return with_space('below')
   end
   return nil

@@ -1,12 +1,15 @@
--- Takes keys by name. ARGV: as for `refusal`, then the purpose, the owner, and each key with the
--- ordinal that it could be generated from (or nothing). Answers with what became of each.
+-- Takes keys by name. ARGV: as for `refusal`, then the purpose, the owner, among how many
+-- generations ordinals were looked for, and each key with the ordinal that it could be generated
+-- from (or nothing). Answers with what became of each.
 local refused = refusal()
 if refused then return refused end
-local found = redis.call('HMGET', space, 'revision', 'next', 'sealed')
+local found = redis.call('HMGET', space, 'revision', 'next', 'sealed', 'definition')
 if found[3] == '1' then return {'sealed'} end
+-- A name that could not be generated then may be a key now.
+if tonumber(ARGV[8]) ~= 1 + #grown(found[4]) then return {'outdated'} end
 local purpose, owner = ARGV[6], ARGV[7]
 local answer, made = {'ok', found[1], found[2]}, false
-for argument = 8, #ARGV, 2 do
+for argument = 9, #ARGV, 2 do
   local key, ordinal = ARGV[argument], ARGV[argument + 1]
   local text = redis.call('HGET', space .. ':names', key)
   local known = text and cjson.decode(text)
@@ -17,12 +20,17 @@ for argument = 8, #ARGV, 2 do
     outcome = 'taken'
   end
   if outcome == 'made' then
+    -- One that was removed keeps the place that it was made with.
+    if known then ordinal = known.ordinal or '' end
     local name = {purpose = purpose, owner = owner, created_at = now()}
     if ordinal ~= '' then
       name.ordinal = ordinal
       redis.call('ZADD', space .. ':skips', 0, padded(ordinal))
+    else
+      redis.call('ZADD', space .. ':unplaced', 0, key)
     end
     redis.call('HSET', space .. ':names', key, cjson.encode(name))
+    if purpose == 'pool' then redis.call('ZADD', pool, whole(new_places(1)), key) end
     made = true
   end
   table.insert(answer, outcome)

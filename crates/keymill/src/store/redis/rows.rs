@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::floor::{History, Mark};
 use crate::instance::Instance;
+use crate::store::keys::UsedKey;
 use crate::store::values::{from_json, time};
 use crate::store::{
     InstanceRecord, LeaseRecord, NamePurpose, NameRecord, Purpose, Ranges, SpaceRecord, StoreError,
@@ -91,6 +92,21 @@ pub(super) fn name_from(space: &str, key: &str, json: &str) -> Result<NameRecord
         owner: field(&fields, "owner")?,
         created_at: time(number(fields.get("created_at"))?),
         removed_at: removed_at.map(time),
+    })
+}
+
+pub(super) fn used_from(key: &str, json: &str) -> Result<UsedKey, StoreError> {
+    let fields: Fields = from_json(json)?;
+    let at = |name: &str| number(fields.get(name)).map(time);
+    let maybe = |name: &str| fields.get(name).map(|_| at(name)).transpose();
+    Ok(UsedKey {
+        id: number(fields.get("place"))?,
+        key: key.to_owned(),
+        used_at: at("used_at")?,
+        caller: field(&fields, "caller")?,
+        instance: field(&fields, "instance")?,
+        expires_at: maybe("expires_at")?,
+        retired_at: maybe("retired_at")?,
     })
 }
 

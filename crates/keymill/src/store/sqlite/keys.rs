@@ -27,6 +27,8 @@ const FRESH: &str = "SELECT id, key FROM available_keys
 const RESERVE: &str = "UPDATE available_keys SET reserved_by = ?3, reserved_at = ?4
     WHERE space = ?1 AND id = ?2";
 const REMOVE: &str = "DELETE FROM available_keys WHERE space = ?1 AND id = ?2";
+const REMOVE_FRESH: &str =
+    "DELETE FROM available_keys WHERE space = ?1 AND id = ?2 AND reserved_by IS NULL";
 const REMOVE_RESERVED: &str =
     "DELETE FROM available_keys WHERE space = ?1 AND id = ?2 AND reserved_by = ?3";
 const UNRESERVE: &str = "UPDATE available_keys SET reserved_by = NULL, reserved_at = NULL
@@ -82,6 +84,12 @@ impl KeyStore for SqliteStore {
             let record = tx.space_above(space, &retire.floor)?;
             let used_at = retire.used_at.as_millisecond();
             tx.execute(USED_RETIRE, params![id, space, key, used_at, retire.instance, now()])?;
+            // One that came back to the pool meanwhile does not stay there.
+            let unreserved = tx.execute(REMOVE_FRESH, params![space, id])?;
+            tx.execute(REMOVE, params![space, id])?;
+            if unreserved > 0 && *id >= first_id(record.mark.revision) {
+                tx.execute(AVAILABLE_ADD, params![space, -1])?;
+            }
             tx.step(record)?;
             tx.query(|connection| {
                 connection.prepare_cached(USED)?.query_row(params![space, id], used_from)
@@ -175,9 +183,7 @@ impl Tx<'_> {
         if fill.enough.is_some_and(|enough| before >= enough) {
             return Ok(Filled { mark: space.mark, added: 0, available: before });
         }
-        let Some(grant) = space.grant_up_to(fill.size) else {
-            return Err(StoreError::Exhausted { space: fill.space.clone(), held_elsewhere: 0 });
-        };
+        let grant = fill.grant(&mut space)?;
         self.know(&fill.instance)?;
         let end = grant.ordinals.end;
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Fill, &fill.instance.id)?;

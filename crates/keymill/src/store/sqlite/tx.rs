@@ -8,10 +8,11 @@ use rusqlite::{Connection, Transaction, params};
 use super::rows::{identity, name_of, space_named};
 use super::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME_PUT, NAME_REMOVE,
-    SPACE_MOVE, floor_file, fold_error,
+    SPACE_GROW, SPACE_MOVE, floor_file, fold_error,
 };
 use crate::floor::{Floor, mark_in};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::values::{json, now, signed, unsigned};
 use crate::store::{
     Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, Purpose,
@@ -48,12 +49,9 @@ impl Tx<'_> {
         found.ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))
     }
 
-    /// The space, unless it lies below its floor: the caller's, and the one that all processes on
-    /// this file share, read here where no other process can be granted anything meanwhile.
+    /// The space, unless it lies below its floor.
     pub(super) fn space_above(&self, name: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        let shared = mark_in(&floor_file(self.path), &floor.store, name)
-            .map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
-        let floor = Floor { store: floor.store.clone(), mark: floor.mark.max(shared) };
+        let floor = self.shared_floor(name, floor)?;
         let space = match self.space(name) {
             Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
                 return Err(StoreError::gone(name, floor.mark));
@@ -61,6 +59,22 @@ impl Tx<'_> {
             found => found?,
         };
         space.check_floor(&self.query(identity)?, &floor)?;
+        Ok(space)
+    }
+
+    pub(super) fn grow(
+        &self,
+        name: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut space = self.space(name)?;
+        let floor = self.shared_floor(name, floor)?;
+        space.check_floor_to_grow(&self.query(identity)?, &floor)?;
+        if space.grow(definition, capacity)? {
+            self.execute(SPACE_GROW, params![name, json(definition), signed(capacity)])?;
+        }
         Ok(space)
     }
 
@@ -99,6 +113,7 @@ impl Tx<'_> {
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
+        batch.check_generations(&space)?;
         let (mut outcomes, mut made) = (Vec::with_capacity(batch.names.len()), Vec::new());
         for new in &batch.names {
             let known = self.name(&batch.space, &new.key)?;
@@ -148,6 +163,14 @@ impl Tx<'_> {
         space.mark.revision += 1;
         self.move_to(&space)?;
         self.name(name, key)
+    }
+
+    /// The caller's floor, or the one that all processes on this file share where that is higher:
+    /// read here, where no other process can be granted anything meanwhile.
+    fn shared_floor(&self, name: &str, floor: &Floor) -> Result<Floor, StoreError> {
+        let shared = mark_in(&floor_file(self.path), &floor.store, name)
+            .map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
+        Ok(Floor { store: floor.store.clone(), mark: floor.mark.max(shared) })
     }
 
     fn name(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {

@@ -806,6 +806,7 @@ impl Case {
             size,
             enough: None,
             write: writer(),
+            capacity: u64::MAX,
             floor: self.floor(0, 0).await,
         }
     }
@@ -1034,6 +1035,7 @@ impl Case {
             purpose,
             owner: String::new(),
             names: names.iter().map(new).collect(),
+            generations: 1,
             floor: self.floor(0, 0).await,
         };
         self.store.add_names(&batch).await.unwrap().outcomes

@@ -81,6 +81,7 @@ pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
         purpose: NamePurpose::Used,
         owner: String::new(),
         names: vec![NewName { key: "k".to_owned(), ordinal: Some(1) }],
+        generations: 1,
         floor: floor.clone(),
     };
     assert!(is_went_back(&case.store.add_names(&batch).await));
@@ -146,7 +147,7 @@ pub(super) async fn a_key_is_a_name_or_granted_never_both(case: &Case) {
 
 impl Case {
     /// Another handle on the same space.
-    async fn another(&self) -> Case {
+    pub(super) async fn another(&self) -> Case {
         Case {
             url: self.url.clone(),
             store: keymill::store::open(&self.url, Opening::default()).await.unwrap(),
@@ -155,12 +156,22 @@ impl Case {
         }
     }
 
-    async fn name(&self, key: &str, ordinal: Option<u64>, owner: &str) -> Naming {
+    pub(super) async fn name(&self, key: &str, ordinal: Option<u64>, owner: &str) -> Naming {
         self.names(&[(key, ordinal)], owner).await.unwrap()[0]
     }
 
     async fn names(
         &self,
+        names: &[(&str, Option<u64>)],
+        owner: &str,
+    ) -> Result<Vec<Naming>, StoreError> {
+        self.names_among(1, names, owner).await
+    }
+
+    /// Names that were located among so many generations.
+    pub(super) async fn names_among(
+        &self,
+        generations: usize,
         names: &[(&str, Option<u64>)],
         owner: &str,
     ) -> Result<Vec<Naming>, StoreError> {
@@ -173,6 +184,7 @@ impl Case {
             purpose: NamePurpose::Alias,
             owner: owner.to_owned(),
             names: names.iter().map(new).collect(),
+            generations,
             floor: self.floor(0, 0).await,
         };
         Ok(self.store.add_names(&batch).await?.outcomes)

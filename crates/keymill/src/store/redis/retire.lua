@@ -1,0 +1,19 @@
+-- Retires a key. ARGV: as for `refusal`, then the key, and since when and by whom it may be in use,
+-- where no record tells. Answers with its record in JSON.
+local refused = refusal()
+if refused then return refused end
+local key = ARGV[6]
+local text = redis.call('HGET', used, key)
+local known = text and cjson.decode(text)
+if known and known.retired_at then return {'ok', text} end
+if not known then
+  -- One that came back to the pool meanwhile does not stay there.
+  redis.call('ZREM', pool, key)
+  known = {place = whole(new_places(1)), used_at = ARGV[7], caller = '', instance = ARGV[8]}
+  redis.call('ZADD', used_times, known.used_at, member(known.place, key))
+end
+known.retired_at = now()
+text = cjson.encode(known)
+redis.call('HSET', used, key, text)
+step()
+return {'ok', text}

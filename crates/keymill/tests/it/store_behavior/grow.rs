@@ -1,0 +1,166 @@
+//! Growth: more ordinals behind the last, once, and names that are older than their generation.
+
+use keymill::space::Definition;
+use keymill::store::{Naming, SpaceRecord, StoreError};
+
+use super::{Case, is_went_back, to};
+
+pub(super) async fn growing_makes_more_ordinals(case: &Case) {
+    case.with_capacity(10).await;
+    case.lease(10).await;
+    let end = case.lease_as(case.ask(1)).await;
+    assert!(matches!(end, Err(StoreError::Exhausted { .. })), "{end:?}");
+    let before = case.store.space(&case.space).await.unwrap();
+    let grown = case.grow(&[8], 110).await.unwrap();
+    let mut expected = before.clone();
+    (expected.definition, expected.capacity) = (definition(&[8]), 110);
+    expected.mark.revision += 1;
+    assert_eq!(grown, expected);
+    assert_eq!(case.store.space(&case.space).await.unwrap(), grown);
+    assert!(case.store.spaces().await.unwrap().contains(&grown));
+    let grant = case.lease(30).await;
+    assert_eq!((grant.ordinals, grant.left), (10..40, 70));
+    // A lease may lie on both sides of the next seam.
+    let again = case.grow(&[8, 11], keymill::space::CAPACITY_MAX).await.unwrap();
+    assert_eq!(again.left(), keymill::space::CAPACITY_MAX - 40);
+    assert_eq!(case.lease(100).await.ordinals, 40..140);
+}
+
+pub(super) async fn a_growth_is_made_once(case: &Case) {
+    case.with_capacity(10).await;
+    let grown = case.grow(&[8], 110).await.unwrap();
+    assert_eq!(case.grow(&[8], 110).await.unwrap(), grown);
+    // Also where the space has moved on since.
+    case.lease(5).await;
+    let later = case.store.space(&case.space).await.unwrap();
+    assert_eq!(case.grow(&[8], 110).await.unwrap(), later);
+}
+
+pub(super) async fn a_growth_that_does_not_continue_the_space_is_refused(case: &Case) {
+    case.with_capacity(10).await;
+    let grown = case.grow(&[8], 110).await.unwrap();
+    let others: [&[u8]; 4] = [&[], &[9], &[9, 10], &[8, 9, 10]];
+    for other in others {
+        let refusal = case.grow(other, 1_000).await;
+        assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{other:?}: {refusal:?}");
+    }
+    assert_eq!(case.store.space(&case.space).await.unwrap(), grown);
+}
+
+pub(super) async fn many_who_grow_at_once_grow_once(case: &Case) {
+    case.with_capacity(10).await;
+    let before = case.mark().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let other = case.another().await;
+        tasks.spawn(async move {
+            loop {
+                match other.grow(&[8], 110).await {
+                    Err(StoreError::Unavailable(_)) => continue,
+                    answer => return answer.unwrap(),
+                }
+            }
+        });
+    }
+    for grown in tasks.join_all().await {
+        assert_eq!((grown.capacity, grown.mark.revision), (110, before.revision + 1));
+    }
+}
+
+pub(super) async fn a_sealed_space_does_not_grow(case: &Case) {
+    case.with_capacity(10).await;
+    let floor = case.floor(0, 0).await;
+    let sealed = case.store.seal(&case.space, &floor).await.unwrap();
+    let refusal = case.grow(&[8], 110).await;
+    assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
+    assert_eq!(case.store.space(&case.space).await.unwrap(), sealed);
+}
+
+pub(super) async fn growing_knows_the_floor_but_for_a_growth_that_was_lost(case: &Case) {
+    case.with_capacity(10).await;
+    let grow = async |revision, next| {
+        let floor = case.floor(revision, next).await;
+        case.store.grow(&case.space, &definition(&[8]), 110, &floor).await
+    };
+    assert!(is_went_back(&grow(50, 0).await), "a revision that is not there");
+    assert!(is_went_back(&grow(0, 5).await), "ordinals that are not there");
+    assert!(is_went_back(&grow(0, 60).await), "ordinals that are not there, of a growth too");
+    // Beyond all that there is without the growth, and there is nothing to repeat.
+    case.store.advance(&case.space, to(60), &case.instance).await.unwrap();
+    assert_eq!(case.mark().await.next, 10);
+    assert_eq!(grow(0, 60).await.unwrap().capacity, 110);
+    // What was seen of it still counts for everything else.
+    let mut ask = case.ask(1);
+    ask.floor = case.floor(0, 60).await;
+    assert!(is_went_back(&case.lease_as(ask.clone()).await));
+    case.store.advance(&case.space, to(60), &case.instance).await.unwrap();
+    assert_eq!(case.lease_as(ask).await.unwrap().ordinals, 60..61);
+}
+
+pub(super) async fn names_located_among_other_generations_are_refused(case: &Case) {
+    case.with_capacity(10).await;
+    case.lease(4).await;
+    case.grow(&[8], 110).await.unwrap();
+    let before = case.mark().await;
+    for others in [1, 3] {
+        let refusal = case.names_among(others, &[("abcdefgh", None)], "me").await;
+        assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
+    }
+    assert_eq!(case.mark().await, before);
+    assert_eq!(case.store.named(&case.space, "abcdefgh").await.unwrap(), None);
+    let names = [("abcdefgh", Some(50)), ("old", Some(3)), ("plain", None)];
+    let outcomes = case.names_among(2, &names, "me").await.unwrap();
+    assert_eq!(outcomes, [Naming::Made, Naming::Taken, Naming::Made]);
+    assert_eq!(case.store.skips(&case.space, 0..110).await.unwrap(), [50]);
+}
+
+pub(super) async fn names_without_an_ordinal_are_listed_page_by_page(case: &Case) {
+    case.with_capacity(100).await;
+    assert!(case.unplaced(2).await.is_empty());
+    for (key, ordinal) in
+        [("b", None), ("Z", None), ("placed", Some(7)), ("b-", None), ("~", None), ("aa", None)]
+    {
+        assert_eq!(case.name(key, ordinal, "me").await, Naming::Made);
+    }
+    let expected = ["Z", "aa", "b", "b-", "~"];
+    for limit in [1, 2, 5, 100] {
+        assert_eq!(case.unplaced(limit).await, expected, "{limit} a page");
+    }
+    // A removed one, and one that is taken again, keep their place.
+    let floor = case.floor(0, 0).await;
+    for key in ["b", "aa", "placed"] {
+        case.store.remove_name(&case.space, key, "me", &floor).await.unwrap().unwrap();
+    }
+    assert_eq!(case.unplaced(2).await, expected);
+    case.grow(&[8], 200).await.unwrap();
+    let names = [("b", Some(150)), ("placed", None)];
+    let outcomes = case.names_among(2, &names, "you").await.unwrap();
+    assert_eq!(outcomes, [Naming::Made, Naming::Made]);
+    assert_eq!(case.unplaced(2).await, expected);
+    assert_eq!(case.store.skips(&case.space, 0..200).await.unwrap(), [7]);
+}
+
+fn definition(grown: &[u8]) -> Definition {
+    Definition { grown: grown.to_vec(), ..Definition::default() }
+}
+
+impl Case {
+    async fn grow(&self, grown: &[u8], capacity: u64) -> Result<SpaceRecord, StoreError> {
+        let floor = self.floor(0, 0).await;
+        self.store.grow(&self.space, &definition(grown), capacity, &floor).await
+    }
+
+    /// All names without an ordinal, so many at a time.
+    async fn unplaced(&self, limit: u32) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        loop {
+            let after = all.last().cloned();
+            let page = self.store.unplaced(&self.space, after.as_deref(), limit).await.unwrap();
+            assert!(page.len() <= limit as usize);
+            if page.is_empty() {
+                return all;
+            }
+            all.extend(page);
+        }
+    }
+}
