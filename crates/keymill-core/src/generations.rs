@@ -86,6 +86,11 @@ impl Generations {
         1 + self.later.len()
     }
 
+    /// The lengths of the generations after the first.
+    pub fn later_lengths(&self) -> Vec<u8> {
+        self.later.iter().map(|later| later.codec.shape().length()).collect()
+    }
+
     /// How many ordinals there are in all.
     pub fn capacity(&self) -> u64 {
         self.capacity

@@ -136,7 +136,7 @@ impl Bench {
     /// The same rows as a file.
     fn rows(&self, space: &Space, keys: u64, separator: char) -> std::path::PathBuf {
         let mut text = String::new();
-        space.codec.keys(0..keys, |ordinal, key| {
+        space.codec().keys(0..keys, |ordinal, key| {
             let key = std::str::from_utf8(key).unwrap();
             let name = &space.name;
             writeln!(text, "{}{separator}{name}{separator}{key}", ordinal + 131_072).unwrap();
@@ -219,6 +219,7 @@ impl Bench {
             reserve: false,
             reserve_max: Duration::from_secs(300),
             ttl: None,
+            last: None,
             floor: self.floor().await,
         };
         let claim = self.store.keys().unwrap().claim(&ask).await.unwrap();
@@ -260,6 +261,7 @@ impl Bench {
                         keys: vec![key],
                         pooled: false,
                         ttl: None,
+                        last: None,
                         floor: floor.clone(),
                     };
                     let store = store.clone();
@@ -325,9 +327,9 @@ impl Bench {
         let mut start = 0;
         let (mut made, mut refused) = (0, 0);
         while start < keys {
-            let end = keys.min(start + 100_000);
+            let end = keys.min(start + 1_000_000);
             let mut lines = Vec::new();
-            other.codec.keys(start..end, |_, key| {
+            other.codec().keys(start..end, |_, key| {
                 lines.push(String::from_utf8(key.to_vec()).unwrap());
             });
             let imported = self.service.import_used(&space.name, &lines).await.unwrap();

@@ -34,7 +34,16 @@ pub struct Mark {
     /// The server's history that it was seen on.
     #[serde(default, skip_serializing_if = "History::is_unknown")]
     pub history: History,
+    /// The lengths that it had grown to. Where a generation begins depends on those before it, so
+    /// a growth that was lost must be made again just as it was.
+    #[serde(default, skip_serializing_if = "Lengths::is_empty")]
+    pub grown: Lengths,
 }
+
+/// A set of key lengths, as bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lengths(u32);
 
 /// Which server keeps a store, and which course of its history: a server that was cut off and
 /// comes back has the same data as the one that took its place, on an older timeline.
@@ -90,12 +99,16 @@ impl Mark {
         if !is_later_era(high.revision, low.revision) && low.history.server == history.server {
             history.timeline = history.timeline.max(low.history.timeline);
         }
-        Mark { revision: high.revision, next: self.next.max(other.next), history }
+        let grown = Lengths(self.grown.0 | other.grown.0);
+        Mark { revision: high.revision, next: self.next.max(other.next), history, grown }
     }
 
     /// Whether a store that stands here has reached `floor`.
     pub fn has_reached(self, floor: Mark) -> bool {
-        self.revision >= floor.revision && self.next >= floor.next && self.continues(floor)
+        self.revision >= floor.revision
+            && self.next >= floor.next
+            && self.grown.contain(floor.grown)
+            && self.continues(floor)
     }
 
     /// Whether what was seen at `floor` is on the history seen here. An advance since then
@@ -110,6 +123,31 @@ impl Mark {
     /// Whether anything was seen of the space at all.
     pub fn is_seen(self) -> bool {
         self.revision > 0
+    }
+}
+
+impl Lengths {
+    /// No lengths.
+    pub const NONE: Lengths = Lengths(0);
+
+    /// The set of these lengths, each below 32.
+    pub fn of(lengths: &[u8]) -> Lengths {
+        Lengths(lengths.iter().fold(0, |bits, length| bits | 1 << (length & 31)))
+    }
+
+    /// The lengths, the shortest first.
+    pub fn list(self) -> Vec<u8> {
+        (0..32).filter(|length| self.0 & 1 << length != 0).collect()
+    }
+
+    /// Whether all of the others are among these.
+    pub fn contain(self, others: Lengths) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -359,7 +397,7 @@ mod tests {
 
     fn on(history: (u64, u64), revision: u64) -> Mark {
         let history = History { server: history.0, timeline: history.1 };
-        Mark { revision, next: 10, history }
+        Mark { revision, next: 10, history, ..Mark::default() }
     }
 
     #[test]

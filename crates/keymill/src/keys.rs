@@ -8,7 +8,8 @@
 //! - Generations only get more, and are known before an ordinal of theirs can be drawn.
 //! - So are the *early names*: names that were taken before their generation was there, and have
 //!   no ordinal on record. There can be no more of them once a generation is there, because
-//!   stores refuse names that were located without it; so they are read once.
+//!   stores refuse names that were located without it; so they are read once an era. A store that
+//!   went back may have lost a generation and taken names meanwhile, and only an advance reopens it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +20,13 @@ use tokio::sync::Mutex;
 
 use crate::secret::Master;
 use crate::skip::Skips;
-use crate::space::DefinitionError;
-use crate::store::{SpaceRecord, Store, StoreError};
+use crate::space::{Definition, DefinitionError};
+use crate::store::{ERA, SpaceRecord, Store, StoreError};
 
 /// How many names one request asks for.
 const PAGE: u32 = 1_000;
+/// The longest keys that a space can grow to.
+const LENGTH_MAX: u8 = 20;
 
 /// The keys of one space, as far as this process knows them.
 #[derive(Debug)]
@@ -36,6 +39,10 @@ pub struct Keys {
     early: ArcSwap<Vec<EarlyName>>,
     /// Early names of the ordinals below this are known.
     ready_to: AtomicU64,
+    /// As of this era.
+    ready_in: AtomicU64,
+    /// No early name is below this: what is of the first generation was found to be so.
+    first_end: u64,
     /// Held while they are read.
     reading: Mutex<()>,
 }
@@ -55,8 +62,9 @@ impl Keys {
         Ok(Keys {
             space: record.name.clone(),
             master: master.clone(),
-            // Whatever is of the first generation was found to be so when it was taken.
             ready_to: AtomicU64::new(generations.first_end()),
+            ready_in: AtomicU64::new(0),
+            first_end: generations.first_end(),
             generations: ArcSwap::from_pointee(generations),
             skips: Skips::default(),
             early: ArcSwap::default(),
@@ -81,10 +89,33 @@ impl Keys {
         &self.skips
     }
 
+    /// The lengths of the generations after the first.
+    pub(crate) fn grown(&self) -> Vec<u8> {
+        self.codec().later_lengths()
+    }
+
+    /// Where a key would belong if the space grew to its length; `None` where it never could.
+    pub(crate) fn located_later(&self, definition: &Definition, key: &str) -> Option<Located> {
+        let last = definition.grown.last().copied().unwrap_or(definition.length);
+        (last + 1..=LENGTH_MAX).find_map(|length| {
+            let longer = Definition { length, grown: Vec::new(), ..definition.clone() };
+            longer.shape().ok()?.read(key.as_bytes()).ok()?;
+            longer.codec(&self.space, &self.master).ok()?.ordinal(key.as_bytes()).ok()
+        })
+    }
+
     /// Takes in the generations that a record knows of.
     pub(crate) fn follow(&self, record: &SpaceRecord) -> Result<(), StoreError> {
-        if record.definition.generations() <= self.codec().count() {
+        let (known, found) = (self.grown(), &record.definition.grown);
+        if known.starts_with(found) {
             return Ok(());
+        }
+        if !found.starts_with(&known) {
+            return Err(StoreError::Broken(format!(
+                "`{}` has grown to {found:?}, and this instance has served it with {known:?}: keys \
+                 may be in use that it would hand out again. Seal it, and make a new keyspace",
+                self.space
+            )));
         }
         let codec = record.definition.codec(&self.space, &self.master);
         let codec = Arc::new(codec.map_err(|error| StoreError::Broken(error.to_string()))?);
@@ -94,14 +125,24 @@ impl Keys {
         Ok(())
     }
 
-    /// Makes ready to hand out ordinals below `end`: their generations and early names are known
-    /// when this returns.
-    pub(crate) async fn reach(&self, store: &dyn Store, end: u64) -> Result<(), StoreError> {
-        if end <= self.ready_to.load(Ordering::Acquire) {
+    /// Makes ready to hand out ordinals below `end`, of a space at this revision: their generations
+    /// and early names are known when this returns.
+    pub(crate) async fn reach(
+        &self,
+        store: &dyn Store,
+        end: u64,
+        revision: u64,
+    ) -> Result<(), StoreError> {
+        let era = revision / ERA;
+        let is_ready = || {
+            let same_era = self.ready_in.load(Ordering::Acquire) == era;
+            end <= self.first_end || same_era && end <= self.ready_to.load(Ordering::Acquire)
+        };
+        if is_ready() {
             return Ok(());
         }
         let _reading = self.reading.lock().await;
-        if end <= self.ready_to.load(Ordering::Acquire) {
+        if is_ready() {
             return Ok(());
         }
         if end > self.capacity() {
@@ -119,14 +160,18 @@ impl Keys {
         self.skips.add(&ordinals);
         self.early.store(Arc::new(early));
         self.ready_to.store(codec.capacity(), Ordering::Release);
+        self.ready_in.store(era, Ordering::Release);
         Ok(())
     }
 
-    /// Makes ready to hand out every ordinal that is known of; how many they are.
-    pub(crate) async fn all_ready(&self, store: &dyn Store) -> Result<u64, StoreError> {
+    /// Makes ready to hand out every ordinal of a space as it is now; how many they are, and the
+    /// era that this holds for.
+    pub(crate) async fn all_ready(&self, store: &dyn Store) -> Result<(u64, u64), StoreError> {
+        let record = store.space(&self.space).await?;
+        self.follow(&record)?;
         let capacity = self.capacity();
-        self.reach(store, capacity).await?;
-        Ok(capacity)
+        self.reach(store, capacity, record.mark.revision).await?;
+        Ok((capacity, record.mark.revision / ERA))
     }
 
     /// The spelling under which an early name has this ordinal: the one that is asked for, where

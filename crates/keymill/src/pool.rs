@@ -4,8 +4,8 @@
 //! reaches the mill only after the floor files know and it was looked at once more.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::claim::Claims;
 use crate::floor::{Floors, floor_of, raise_to};
@@ -14,7 +14,7 @@ use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::space::{Audit, Tuning};
 use crate::store::keys::{
-    Claim, ClaimAsk, Fill, Found, KeyId, KeyPlace, KeyStore, Release, WriteKeys,
+    Claim, ClaimAsk, Fill, Found, KeyId, KeyPlace, KeyStore, LastUse, Release, WriteKeys,
 };
 use crate::store::{Grant, Store, StoreError};
 
@@ -41,6 +41,8 @@ pub struct Pool {
     pub write: WriteKeys,
     /// Where the last claim ended.
     pub after: AtomicI64,
+    /// A key of the last claim that is on record as used.
+    pub last: Mutex<Option<LastUse>>,
 }
 
 impl Pool {
@@ -60,6 +62,10 @@ impl Pool {
                 let ordinals = self.claims.add(claim.keys, reserve);
                 return Ok(Grant { lease: mark.revision, ordinals, mark, left });
             }
+            if claim.available > 0 {
+                let problem = "others are claiming the last keys of the pool".to_owned();
+                return Err(StoreError::Unavailable(problem));
+            }
             if tuning.low_water == 0 {
                 return Err(StoreError::Exhausted { space: self.space.clone(), held_elsewhere: 0 });
             }
@@ -76,6 +82,7 @@ impl Pool {
         reserve: bool,
         tuning: &Tuning,
     ) -> Result<Claim, StoreError> {
+        let last = self.last().clone();
         let ask = ClaimAsk {
             space: self.space.clone(),
             instance: self.instance.clone(),
@@ -85,13 +92,17 @@ impl Pool {
             reserve,
             reserve_max: tuning.reserve_max(),
             ttl: tuning.ttl(),
+            last,
             floor: floor_of(&self.floors, &self.space).await?,
         };
         let claim = self.key_store()?.claim(&ask).await?;
-        raise_to(&self.floors, &self.space, claim.mark).await?;
+        // What is claimed and cannot be used stays claimed: a gap, and as in doubt as any.
+        let raised = raise_to(&self.floors, &self.space, claim.mark).await;
+        raised.map_err(|error| StoreError::InDoubt(error.to_string()))?;
         // What is only reserved is looked at when it is used.
         if let Some(first) = claim.keys.first().filter(|_| !reserve) {
             self.confirm(first.id, &first.key, &claim).await?;
+            *self.last() = Some(LastUse { key: first.clone(), revision: claim.mark.revision });
         }
         Ok(claim)
     }
@@ -99,23 +110,18 @@ impl Pool {
     /// Fills the pool once if it runs low; how many keys are available then.
     pub async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
         let keys = self.key_store()?;
+        let (capacity, era) = self.keys.all_ready(&*self.store).await?;
         let fill = Fill {
             space: self.space.clone(),
             instance: self.instance.clone(),
             size: tuning.low_water.clamp(1, keys.fill_max()),
             enough: Some(tuning.low_water),
             write: self.write.clone(),
-            capacity: self.keys.all_ready(&*self.store).await?,
+            capacity,
+            era,
             floor: floor_of(&self.floors, &self.space).await?,
         };
-        let filled = match keys.fill(&fill).await {
-            Err(StoreError::Outdated(_)) => {
-                // It is asked again, then for what the space has become.
-                self.keys.follow(&self.store.space(&self.space).await?)?;
-                return Ok(0);
-            }
-            filled => filled?,
-        };
+        let filled = keys.fill(&fill).await?;
         raise_to(&self.floors, &self.space, filled.mark).await?;
         if filled.added > 0 {
             let (added, available) = (filled.added, filled.available);
@@ -161,6 +167,10 @@ impl Pool {
             // Nothing of it has left, and it stays used: a gap.
             Err(error) => Err(StoreError::InDoubt(error.to_string())),
         }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
+        self.last.lock().expect("nothing panics while it is held")
     }
 
     fn key_store(&self) -> Result<&dyn KeyStore, StoreError> {

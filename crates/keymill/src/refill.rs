@@ -18,13 +18,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::floor::{Floors, floor_of, raise_to};
+use crate::floor::{Floors, Lengths, Mark, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
 use crate::pool::Pool;
-use crate::space::Tuning;
+use crate::space::{Audit, Tuning};
 use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Store, StoreError};
 
 /// A mill never leases more than this part of what is left, so that the last keys of a space
@@ -103,7 +103,7 @@ impl Refill {
             }
             if beat && !held.is_empty() {
                 // Ahead of the lease that will need it; where this fails, that one tries again.
-                let _ = self.keys.reach(&*self.store, self.keys.capacity()).await;
+                let _ = self.keys.all_ready(&*self.store).await;
             }
             pace.sample(self.mill.drawn(), Instant::now());
             self.progress.send_modify(|progress| progress.rate = pace.rate);
@@ -112,7 +112,7 @@ impl Refill {
             }
             // Spent: a time that has passed would wake this loop at once, for ever.
             retry.at = None;
-            let tuning = self.tuning.borrow().clone();
+            let tuning = self.tuning();
             if !self.wants_more(&pace, &tuning, &held, beat) {
                 continue;
             }
@@ -142,6 +142,16 @@ impl Refill {
             }
         }
         self.give_back(held).await;
+    }
+
+    /// The settings. What is reserved is not held for longer than the reservation lasts.
+    fn tuning(&self) -> Tuning {
+        let mut tuning = self.tuning.borrow().clone();
+        if self.pool.is_some() && tuning.audit == Audit::Key {
+            let half = (tuning.reserve_seconds / 2).max(1);
+            tuning.horizon_seconds = tuning.horizon_seconds.min(half);
+        }
+        tuning
     }
 
     /// Whether to ask the store now.
@@ -329,7 +339,10 @@ pub(crate) async fn settle(
     let settle = async {
         raise_to(floors, &ask.space, grant.mark).await?;
         confirm(store, ask, grant).await?;
-        keys.reach(store, grant.ordinals.end).await?;
+        keys.reach(store, grant.ordinals.end, grant.lease).await?;
+        // The floor knows the lengths too before a key of theirs leaves.
+        let grown = Lengths::of(&keys.grown());
+        raise_to(floors, &ask.space, Mark { grown, ..grant.mark }).await?;
         keys.skips().add(&store.skips(&ask.space, grant.ordinals.clone()).await?);
         Ok::<(), StoreError>(())
     };

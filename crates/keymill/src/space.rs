@@ -298,6 +298,12 @@ impl Definition {
         self.build(|shape| master.space_key(name, shape.alphabet().symbols(), shape.length()))
     }
 
+    /// How many ordinals there are, over all generations.
+    pub fn capacity(&self) -> Result<u64, DefinitionError> {
+        let generations = self.build(|_| Zeroizing::new([0; 16]))?;
+        Ok(generations.capacity().min(CAPACITY_MAX))
+    }
+
     /// All generations, each with the FF1 key that `key` has for its shape.
     fn build(
         &self,

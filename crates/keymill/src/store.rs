@@ -146,7 +146,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> Result<Option<NameRecord>, StoreError>;
 
     /// A name on record, also when it was removed.
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError>;
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError>;
 
     /// The ordinals of a range that names occupy. Of a range that is granted they do not change
     /// any more.
@@ -161,8 +161,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> Result<Vec<String>, StoreError>;
 
     /// The most names of a batch.
-    fn names_max(&self) -> usize {
-        1_000
+    fn names_max(&self, purpose: NamePurpose) -> usize {
+        match purpose {
+            NamePurpose::Used => 10_000,
+            _ => 1_000,
+        }
     }
 
     /// The lease under which an ordinal was, or may have been, handed out.

@@ -14,9 +14,9 @@ use keymill_proof::{Client, Server, ServerSpec, binary};
 
 use super::put;
 
-const KEYS: usize = 30_000;
+const KEYS: usize = 40_000;
 /// How long the servers are harmed.
-const HARM: Duration = Duration::from_secs(6);
+const HARM: Duration = Duration::from_secs(5);
 /// The shortest time after which a reservation ends.
 const RESERVE: Duration = Duration::from_secs(5);
 
@@ -96,19 +96,26 @@ fn check(store: &str, audit: &str) {
     assert_eq!(all.len(), KEYS);
 
     let (given, harming) = (Given::default(), AtomicBool::new(true));
-    let (mut kills, mut pauses) = (0, 0);
+    let (mut kills, mut pauses, mut left) = (0, 0, 0_usize);
     std::thread::scope(|scope| {
         for caller in 0..6 {
             let (servers, given, harming) = (&servers, &given, &harming);
             scope.spawn(move || take_to_the_end(servers, caller, given, harming));
         }
+        // One of them sleeps for longer than a reservation lasts.
+        let long_pause = scope.spawn(|| {
+            std::thread::sleep(HARM / 20);
+            let server = servers[2].lock().unwrap();
+            server.pause();
+            std::thread::sleep(RESERVE + Duration::from_secs(1));
+            server.resume();
+        });
         let begin = Instant::now();
         let mut dice = Dice::new(7);
+        let between = Duration::from_millis(50)..Duration::from_millis(200);
         while begin.elapsed() < HARM {
-            std::thread::sleep(
-                dice.time(&(Duration::from_millis(100)..Duration::from_millis(300))),
-            );
-            let number = usize::try_from(dice.number(0..3)).unwrap();
+            std::thread::sleep(dice.time(&between));
+            let number = usize::try_from(dice.number(0..2)).unwrap();
             let mut server = servers[number].lock().unwrap();
             if dice.one_in(2) {
                 server.kill();
@@ -116,14 +123,16 @@ fn check(store: &str, audit: &str) {
                 kills += 1;
             } else {
                 server.pause();
-                // Now and then for longer than a reservation lasts.
-                let long = pauses == 2;
-                let time = if long { RESERVE + Duration::from_secs(1) } else { RESERVE / 20 };
-                std::thread::sleep(time);
+                std::thread::sleep(Duration::from_millis(100));
                 server.resume();
                 pauses += 1;
             }
         }
+        long_pause.join().unwrap();
+        let available = keymill(store, folder.path(), &["space", "show", "pool", "--json"]);
+        left = available
+            .split_once("\"available\": ")
+            .map_or(0, |(_, rest)| rest.split(',').next().unwrap_or_default().parse().unwrap_or(0));
         harming.store(false, Ordering::SeqCst);
     });
     let cut_off = given.cut_off.into_inner().unwrap();
@@ -142,7 +151,7 @@ fn check(store: &str, audit: &str) {
     assert!(given.iter().all(|key| used_once.contains(key)), "a key that is not on record");
     let available = lines(&keymill(store, folder.path(), &["pool", "export", "pool"])).count();
     println!(
-        "{audit}: {KEYS} keys, {} given, {} on record, {available} available, at most {cut_off} in answers cut off, {kills} kills, {pauses} pauses",
+        "{audit}: {KEYS} keys, {left} left after the harm, {} given, {} on record, {available} available, at most {cut_off} in answers cut off, {kills} kills, {pauses} pauses",
         given.len(),
         used.len()
     );

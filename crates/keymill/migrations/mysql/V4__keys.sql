@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS used_keys (
     expires_at BIGINT,
     retired_at BIGINT,
     PRIMARY KEY (space, id),
-    INDEX used_keys_by_time (space, used_at, id)
+    INDEX used_keys_by_time (space, used_at, id),
+    INDEX used_keys_by_caller (space, caller, used_at, id)
 ) ENGINE = InnoDB;
 
 -- The key of every input that was digested. The key is a name too, so that it is nobody else's.
@@ -50,4 +51,13 @@ CREATE TABLE IF NOT EXISTS digests (
     `key`      VARBINARY(255) NOT NULL,
     created_at BIGINT         NOT NULL,
     PRIMARY KEY (space, input)
+) ENGINE = InnoDB;
+
+-- Ordinals whose keys are in use elsewhere, millions perhaps: by ordinal alone, so that an import in
+-- their order writes the table from one end to the other.
+CREATE TABLE IF NOT EXISTS imported (
+    space       VARBINARY(255) NOT NULL,
+    ordinal     BIGINT NOT NULL,
+    imported_at BIGINT NOT NULL,
+    PRIMARY KEY (space, ordinal)
 ) ENGINE = InnoDB;

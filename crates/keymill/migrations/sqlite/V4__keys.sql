@@ -43,6 +43,7 @@ CREATE TABLE used_keys (
     PRIMARY KEY (space, id)
 ) WITHOUT ROWID;
 CREATE INDEX used_keys_by_time ON used_keys (space, used_at, id);
+CREATE INDEX used_keys_by_caller ON used_keys (space, caller, used_at, id) WHERE caller <> '';
 
 -- The key of every input that was digested. The key is a name too, so that it is nobody else's.
 CREATE TABLE digests (
@@ -51,4 +52,13 @@ CREATE TABLE digests (
     key        TEXT    NOT NULL,
     created_at INTEGER NOT NULL,
     PRIMARY KEY (space, input)
+) WITHOUT ROWID;
+
+-- Ordinals whose keys are in use elsewhere, millions perhaps: by ordinal alone, so that an import in
+-- their order writes the table from one end to the other.
+CREATE TABLE imported (
+    space       TEXT    NOT NULL,
+    ordinal     INTEGER NOT NULL,
+    imported_at INTEGER NOT NULL,
+    PRIMARY KEY (space, ordinal)
 ) WITHOUT ROWID;

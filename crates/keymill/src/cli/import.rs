@@ -10,6 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::service::{Import, ImportInto, Service};
 
+/// How many lines are taken together: some 100 MB of them.
+const LINES: usize = 1_000_000;
+
 /// Imports keys and tells which lines could not be imported, and why.
 pub(super) async fn run(
     service: &Service,
@@ -25,7 +28,7 @@ pub(super) async fn run(
         (Box::new(opened), size)
     };
     let progress = bar(size);
-    let mut import = Import::new(service, space, into);
+    let mut import = Import::new(service, space, into, LINES);
     let mut buffer = vec![0; 1 << 16];
     loop {
         let read = input.read(&mut buffer).context("the input cannot be read")?;

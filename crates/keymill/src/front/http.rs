@@ -27,6 +27,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::{Method, Request, Response, header};
+use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 pub use problem::Problem;
@@ -41,6 +42,8 @@ pub type Body = Either<Full<Bytes>, AxumBody>;
 
 /// How long a body may take to arrive.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
+/// How many imports may be under way at once.
+const IMPORTS_MAX: usize = 8;
 
 /// The HTTP front of one instance.
 #[derive(Debug, Clone)]
@@ -56,13 +59,17 @@ pub(crate) struct State {
     default_space: Arc<str>,
     metrics: Arc<Metrics>,
     body_max: usize,
+    /// Imports under way, each with lines in memory.
+    imports: Arc<Semaphore>,
 }
 
 impl Http {
     /// A front on a service. `/get-key` takes from `default_space`.
     pub fn new(service: Service, default_space: &str, body_max: usize) -> Http {
         let metrics = Arc::new(Metrics::new(service.clone()));
-        let state = State { service, default_space: default_space.into(), metrics, body_max };
+        let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
+        let default_space = default_space.into();
+        let state = State { service, default_space, metrics, body_max, imports };
         let router = Router::new()
             .route("/v1/spaces", get(spaces::list))
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))

@@ -4,8 +4,6 @@
 
 use super::{Imported, Service, ServiceError};
 
-/// How many lines are taken together. They are sorted, so that neighbours are written together.
-const LINES: usize = 100_000;
 /// The longest line.
 const LINE_LEN_MAX: usize = 200;
 /// How many refused lines are remembered until they are told.
@@ -26,6 +24,8 @@ pub struct Import<'a> {
     service: &'a Service,
     space: &'a str,
     into: ImportInto,
+    /// How many lines are taken together.
+    at_once: usize,
     lines: u64,
     /// A line that has begun.
     begun: Vec<u8>,
@@ -47,10 +47,17 @@ pub struct ImportReport {
 }
 
 impl<'a> Import<'a> {
-    /// Begins an import into a space.
-    pub fn new(service: &'a Service, space: &'a str, into: ImportInto) -> Import<'a> {
+    /// Begins an import into a space, which takes so many lines together: they are sorted, and the
+    /// more there are, the more of them are neighbours and written together.
+    pub fn new(
+        service: &'a Service,
+        space: &'a str,
+        into: ImportInto,
+        at_once: usize,
+    ) -> Import<'a> {
         let (begun, batch) = (Vec::new(), Vec::new());
-        Import { service, space, into, lines: 0, begun, batch, report: ImportReport::default() }
+        let report = ImportReport::default();
+        Import { service, space, into, at_once, lines: 0, begun, batch, report }
     }
 
     /// Takes more bytes in.
@@ -62,7 +69,7 @@ impl<'a> Import<'a> {
             if part.ends_with(b"\n") {
                 self.end_line();
             }
-            if self.batch.len() >= LINES {
+            if self.batch.len() >= self.at_once {
                 self.flush().await?;
             }
         }

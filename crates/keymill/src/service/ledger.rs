@@ -1,11 +1,11 @@
 //! The ledger: every key on record, with its time and its caller, before it is handed out.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::together::Together;
 use super::{Service, ServiceError, Space};
 use crate::floor::{Floors, floor_of, raise_to};
-use crate::store::keys::{Found, KeyPlace, KeyUse, Uses};
+use crate::store::keys::{Claimed, Found, KeyPlace, KeyUse, LastUse, Uses};
 use crate::store::{Store, StoreError};
 
 /// The most keys of one commit.
@@ -29,6 +29,7 @@ impl Service {
             floors: inner.floors.clone(),
             pooled,
             ttl,
+            last: Mutex::default(),
         });
         let commit = move |asked| {
             let writer = writer.clone();
@@ -62,18 +63,26 @@ struct Writer {
     floors: Arc<Floors>,
     pooled: bool,
     ttl: TtlOf,
+    /// The last key that was noted.
+    last: Mutex<Option<LastUse>>,
 }
 
 impl Writer {
+    fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
+        self.last.lock().expect("nothing panics while it is held")
+    }
+
     async fn write(&self, asked: Vec<Vec<KeyUse>>) -> Result<Vec<Vec<bool>>, StoreError> {
         let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
         let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
+        let last = self.last().clone();
         let uses = Uses {
             space: self.space.clone(),
             instance: self.instance.clone(),
             keys: asked.into_iter().flatten().collect(),
             pooled: self.pooled,
             ttl: (self.ttl)(),
+            last,
             floor: floor_of(&self.floors, &self.space).await?,
         };
         let noted = keys.note(&uses).await?;
@@ -84,7 +93,10 @@ impl Writer {
         if let Some((KeyUse { id, key, .. }, _)) = first {
             let at = KeyPlace { space: self.space.clone(), id: *id, key: key.clone() };
             match keys.find(&at).await? {
-                Some(Found::Used(used)) if used.instance == self.instance => {}
+                Some(Found::Used(used)) if used.instance == self.instance => {
+                    let key = Claimed { id: *id, key: key.clone() };
+                    *self.last() = Some(LastUse { key, revision: noted.mark.revision });
+                }
                 _ => {
                     let lost = format!("a used key of `{}` is not on record any more", self.space);
                     return Err(StoreError::went_back(&self.space, noted.mark, lost));

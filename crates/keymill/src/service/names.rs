@@ -114,7 +114,7 @@ impl Service {
         key: &str,
     ) -> Result<Option<NameRecord>, ServiceError> {
         let (key, ordinal) = self.on_record(space, key).await?;
-        let known = self.inner.store.named(&space.name, &key).await?;
+        let known = self.inner.store.named(&space.name, &NewName { key, ordinal }).await?;
         Ok(known.map(|known| NameRecord { ordinal: known.ordinal.or(ordinal), ..known }))
     }
 
@@ -172,6 +172,16 @@ impl Service {
                 return Ok(Ok(self.spelt(space, codec, ordinal, key).await?));
             }
             Ok(Located::Elsewhere { .. }) => "it is a key of another region".to_owned(),
+            // Of a length that the space may grow to.
+            Err(_) if matches!(space.located_later(key), Some(Located::Elsewhere { .. })) => {
+                "another region will have it once the keyspace grows".to_owned()
+            }
+            Err(_)
+                if purpose == NamePurpose::Used
+                    && matches!(space.located_later(key), Some(Located::Ordinal(_))) =>
+            {
+                return Ok(Ok(NewName { key: key.to_owned(), ordinal: None }));
+            }
             _ if purpose == NamePurpose::Pool => return Ok(space.own_key(key)),
             // A name need not be a key; but what cannot be handed out need not be kept from it.
             _ if purpose == NamePurpose::Alias => {
@@ -210,9 +220,10 @@ impl Service {
         ordinal: u64,
         asked: &str,
     ) -> Result<NewName, ServiceError> {
-        space.keys.reach(&*self.inner.store, ordinal + 1).await?;
+        let revision = space.record().mark.revision;
+        space.keys.reach(&*self.inner.store, ordinal + 1, revision).await?;
         Ok(match space.keys.early_name(ordinal, asked) {
-            Some(key) => NewName { key, ordinal: None },
+            Some(key) => NewName { key, ordinal: Some(ordinal) },
             None => {
                 let key = codec.key(ordinal).as_str().to_owned();
                 NewName { key, ordinal: Some(ordinal) }

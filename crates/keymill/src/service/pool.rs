@@ -1,7 +1,9 @@
 //! Pools: keys that are written out in advance, and keys that the user imports.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
+
+use keymill_core::Located;
 
 use super::{Imported, Service, ServiceError, Space};
 use crate::floor::{floor_of, raise_to};
@@ -10,6 +12,8 @@ use crate::space::Kind;
 use crate::store::keys::{AvailablePage, Claimed, Fill, KeyStore, WriteKeys};
 use crate::store::{NamePurpose, Naming, NewName, StoreError};
 
+/// How often a fill finds the keyspace changed, before it gives up.
+const OUTDATED_MAX: u32 = 5;
 /// The longest key that can be imported.
 const KEY_LEN_MAX: usize = 64;
 
@@ -38,9 +42,9 @@ impl Service {
             Filling::Add(count) => count,
             Filling::UpTo(wanted) => wanted.saturating_sub(keys.available(name).await?),
         };
-        let mut added = 0;
+        let (mut added, mut outdated) = (0, 0);
         while left > 0 {
-            let capacity = space.keys.all_ready(&*inner.store).await?;
+            let (capacity, era) = space.keys.all_ready(&*inner.store).await?;
             let fill = Fill {
                 space: name.to_owned(),
                 instance: inner.instance.clone(),
@@ -51,11 +55,13 @@ impl Service {
                 },
                 write: space.writer(),
                 capacity,
+                era,
                 floor: floor_of(&inner.floors, name).await?,
             };
             let filled = match keys.fill(&fill).await {
-                Err(StoreError::Outdated(_)) => {
-                    space.keys.follow(&inner.store.space(name).await?)?;
+                // Grown or advanced just now: looked at again.
+                Err(StoreError::Outdated(_)) if outdated < OUTDATED_MAX => {
+                    outdated += 1;
                     continue;
                 }
                 Err(StoreError::Exhausted { .. }) if added > 0 => break,
@@ -105,6 +111,7 @@ impl Service {
             keys: space.keys.clone(),
             write: space.writer(),
             after: AtomicI64::new(i64::MIN),
+            last: Mutex::default(),
         })
     }
 
@@ -129,10 +136,19 @@ impl Service {
         keys: &[String],
         imported: &mut Imported,
     ) -> Result<(), ServiceError> {
-        // In the order of the keys, so that neighbours are written together; of equal ones the
-        // first counts.
-        let mut places: Vec<usize> = (0..keys.len()).collect();
-        places.sort_unstable_by_key(|place| (&keys[*place], *place));
+        // In the order in which they are kept, so that neighbours are written together; of equal
+        // ones the first counts.
+        let codec = space.codec_now();
+        let ordinal = |key: &str| match codec.ordinal(key.as_bytes()) {
+            Ok(Located::Ordinal(ordinal)) if purpose == NamePurpose::Used => Some(ordinal),
+            _ => None,
+        };
+        let mut order: Vec<(Option<u64>, usize)> =
+            keys.iter().enumerate().map(|(place, key)| (ordinal(key), place)).collect();
+        order.sort_unstable_by(|(a_ordinal, a), (b_ordinal, b)| {
+            (a_ordinal, &keys[*a], a).cmp(&(b_ordinal, &keys[*b], b))
+        });
+        let mut places: Vec<usize> = order.into_iter().map(|(_, place)| place).collect();
         let mut first = None;
         places.retain(|&place| match first {
             Some(first) if keys[first] == keys[place] => {
@@ -144,7 +160,7 @@ impl Service {
                 true
             }
         });
-        for batch in places.chunks(self.inner.store.names_max()) {
+        for batch in places.chunks(self.inner.store.names_max(purpose)) {
             let new: Vec<&str> = batch.iter().map(|place| keys[*place].as_str()).collect();
             let outcomes = self.add_names(space, purpose, "", &new).await?;
             for (&place, outcome) in batch.iter().zip(outcomes) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use keymill_core::{Blocklist, Generations};
+use keymill_core::{Blocklist, Generations, Located};
 use tokio::sync::watch;
 
 use super::digest::Digests;
@@ -53,6 +53,12 @@ impl Space {
     /// The same, to be kept over a wait.
     pub(super) fn codec_now(&self) -> Arc<Generations> {
         Guard::into_inner(self.codec())
+    }
+
+    /// Where a key would belong if the space grew to its length.
+    pub(super) fn located_later(&self, key: &str) -> Option<Located> {
+        let definition = &self.record.load().definition;
+        self.keys.located_later(definition, key)
     }
 
     /// The space as the store had it when last heard of.
@@ -108,7 +114,10 @@ impl Service {
 
     /// Takes in what the store now says of a space.
     pub(super) fn update_space(&self, record: SpaceRecord) {
-        if let Some(space) = self.known_space(&record.name) {
+        if let Some(space) = self.known_space(&record.name)
+            // What was read before a change of our own is not news.
+            && record.mark.revision >= space.record.load().mark.revision
+        {
             space.blocklist.store(self.blocklist_of(&record.tuning));
             space.tuning.send_if_modified(|tuning| {
                 let changed = *tuning != record.tuning;

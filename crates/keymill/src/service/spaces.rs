@@ -101,15 +101,19 @@ impl Service {
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?;
         let before = inner.store.space(name).await?;
-        if let Some(to) = to.filter(|to| *to > before.capacity) {
+        // With the growths that were lost and are made again.
+        let mut after = before;
+        after.advance(floor.mark)?;
+        if let Some(to) = to.filter(|to| *to > after.capacity) {
             return Err(ServiceError::BadDefinition(DefinitionError::Setting {
                 setting: "--to",
-                problem: format!("is {to}: the keyspace has only {} keys", before.capacity),
+                problem: format!("is {to}: the keyspace has only {} keys", after.capacity),
             }));
         }
         let to = Mark { next: to.unwrap_or(0), ..Mark::default() }.max(floor.mark);
         let record = inner.store.advance(name, to, &inner.instance).await?;
         raise_to(&inner.floors, name, record.mark).await?;
+        self.update_space(record.clone());
         Ok(record)
     }
 

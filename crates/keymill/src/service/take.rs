@@ -144,6 +144,10 @@ impl Service {
             let reserve = tuning.audit == Audit::Key;
             let size = (count - taken).min(EXACT_CLAIM_MAX);
             let claim = pool.claim_now(size, 1, reserve, &tuning).await?;
+            if claim.keys.is_empty() && claim.available > 0 {
+                let problem = "others are claiming the last keys of the pool".to_owned();
+                return Err(ServiceError::StoreUnavailable(problem));
+            }
             if claim.keys.is_empty() {
                 if tuning.low_water > 0 {
                     match pool.top_up(&tuning).await {
@@ -158,6 +162,7 @@ impl Service {
                 return Err(ServiceError::PoolEmpty { space: space.name.clone() });
             }
             let numbers = pool.claims.add(claim.keys, reserve);
+            pool.claims.forget_below(numbers.start);
             let each = |key: &[u8]| read = read && each(key);
             taken += u64::from(space.hand_out(numbers, caller, each).await?);
         }

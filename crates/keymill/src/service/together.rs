@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -13,7 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::store::StoreError;
 
 /// How many requests may wait.
-const QUEUE_MAX: usize = 4_096;
+const QUEUE_MAX: usize = 1_024;
+/// How long one waits for its turn and its answer.
+const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// A queue of requests of one kind, and the task that commits them.
 pub(super) struct Together<Q, A> {
@@ -35,7 +38,7 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
         commit: impl Fn(Vec<Q>) -> F + Send + 'static,
     ) -> Together<Q, A>
     where
-        F: Future<Output = Result<Vec<A>, StoreError>> + Send,
+        F: Future<Output = Result<Vec<A>, StoreError>> + Send + 'static,
     {
         let (queue, mut jobs) = mpsc::channel::<Job<Q, A>>(QUEUE_MAX);
         runtime.spawn(async move {
@@ -49,7 +52,12 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
                     asked.push(job.asked);
                     answers.push(job.answer);
                 }
-                match commit(asked).await {
+                // A task of its own: one that panics fails alone.
+                let committed = tokio::spawn(commit(asked)).await.unwrap_or_else(|_| {
+                    let problem = "the request failed half-way; the log has more".to_owned();
+                    Err(StoreError::InDoubt(problem))
+                });
+                match committed {
                     Ok(all) => {
                         assert_eq!(all.len(), answers.len(), "an answer for each");
                         for (answer, one) in answers.into_iter().zip(all) {
@@ -74,9 +82,9 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
         self.queue.try_send(Job { asked, answer }).map_err(|_| {
             StoreError::Unavailable("too many requests wait for the store".to_owned())
         })?;
-        answered.await.unwrap_or_else(|_| {
-            Err(StoreError::InDoubt("the request failed half-way; the log has more".to_owned()))
-        })
+        let late = || StoreError::InDoubt(format!("no answer in {WAIT_MAX:?}"));
+        let answered = tokio::time::timeout(WAIT_MAX, answered).await.map_err(|_| late())?;
+        answered.unwrap_or_else(|_| Err(late()))
     }
 }
 

@@ -2,15 +2,17 @@
 
 use keymill_core::Located;
 
-use super::{Service, ServiceError, Space, State};
+use super::{Service, ServiceError, Space, State, check_caller};
 use crate::floor::floor_of;
 use crate::space::Kind;
+use crate::store::Purpose;
 use crate::store::keys::{Found, KeyPlace, Retire, UsedKey, UsedPage, key_id};
 
 impl Service {
     /// Used keys by time.
     pub async fn used(&self, page: &UsedPage) -> Result<Vec<UsedKey>, ServiceError> {
         self.space(&page.space).await?;
+        check_caller(page.caller.as_deref().unwrap_or_default())?;
         Ok(self.key_store(&page.space)?.used_page(page).await?)
     }
 
@@ -23,6 +25,9 @@ impl Service {
             let (space, key) = (name.to_owned(), key.to_owned());
             ServiceError::NotRetirable { space, key, problem: problem.to_owned() }
         };
+        if space.is_digest() {
+            return Err(refuse("the key of an input stays its key"));
+        }
         let used_at = match explanation.state {
             State::Issued | State::Leased | State::Retired => {
                 let used_at = explanation.used.as_ref().map(|used| used.used_at);
@@ -70,7 +75,8 @@ impl Service {
             return Ok(Some(place(ordinal.cast_signed())));
         }
         let fill = store.lease_of(&space.name, ordinal).await?;
-        let fill = fill.filter(|fill| fill.ordinals.contains(&ordinal));
+        let fill =
+            fill.filter(|fill| fill.purpose == Purpose::Fill && fill.ordinals.contains(&ordinal));
         Ok(fill.map(|fill| place(key_id(fill.lease, ordinal - fill.ordinals.start))))
     }
 }

@@ -30,10 +30,10 @@ use keys::Keys;
 use super::values::{from_json, json, now, random_number, time};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError,
+    LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening,
+    Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
 };
-use crate::floor::{Floor, History, Mark};
+use crate::floor::{Floor, History, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 
@@ -180,7 +180,12 @@ impl Store for EtcdStore {
                 tuning: new.tuning.clone(),
                 fingerprint: new.fingerprint.clone(),
                 capacity: new.capacity,
-                mark: Mark { revision: 1, next: new.start, history: draft.history },
+                mark: Mark {
+                    revision: 1,
+                    next: new.start,
+                    history: draft.history,
+                    grown: Lengths::default(),
+                },
                 returned: Default::default(),
                 sealed: false,
                 created_at: time(now()),
@@ -215,8 +220,7 @@ impl Store for EtcdStore {
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
         self.change(space, &[], &[], |draft| {
-            let mut space = draft.space()?;
-            space.check_floor_to_grow(&draft.identity, floor)?;
+            let mut space = draft.space_above(floor)?;
             if space.grow(definition, capacity)? {
                 draft.move_to(&space);
             }
@@ -273,7 +277,7 @@ impl Store for EtcdStore {
     ) -> Result<SpaceRecord, StoreError> {
         self.change(space, &[], &[], |draft| {
             let mut space = draft.space()?;
-            let passed = space.advance(to);
+            let passed = space.advance(to)?;
             if !passed.is_empty() {
                 draft.record_lease(&space, passed, Purpose::Advance, by);
             }
@@ -311,10 +315,11 @@ impl Store for EtcdStore {
         self.change(space, &[], &[key], |draft| draft.remove_name(key, owner, floor)).await
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        let found = self.members.read(vec![TxnOp::get(self.keys.name(space, key), None)]).await?;
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        let found =
+            self.members.read(vec![TxnOp::get(self.keys.name(space, &name.key), None)]).await?;
         let doc = found.value(0).map(from_json::<NameDoc>).transpose()?;
-        Ok(doc.map(|doc| doc.record(space, key)))
+        Ok(doc.map(|doc| doc.record(space, &name.key)))
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
@@ -357,7 +362,7 @@ impl Store for EtcdStore {
     }
 
     // A transaction of etcd has at most 128 operations.
-    fn names_max(&self) -> usize {
+    fn names_max(&self, _: NamePurpose) -> usize {
         50
     }
 

@@ -21,19 +21,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{ERA, Grant, LeaseId, SpaceRecord, StoreError};
+use super::{ERA, Grant, LeaseId, SpaceRecord, StoreError, must_be_on_record};
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 
 /// The most keys that one fill writes: their places have to fit below the revision in an id.
 pub const FILL_MAX: u64 = 1 << 16;
 
+/// The last era of a pool: the ids of later ones would not fit 63 bits.
+pub const ERA_MAX: u64 = (i64::MAX as u64) / FILL_MAX / ERA - 1;
+
 /// A store that keeps rows of keys.
 #[async_trait]
 pub trait KeyStore: fmt::Debug + Send + Sync {
     /// Grants ordinals and writes their keys into the pool, in one transaction; those that names
     /// occupy are left out. Nothing, where the pool has as many as it should already;
-    /// [`StoreError::Outdated`], where the space has grown beyond what the caller knows of.
+    /// [`StoreError::Outdated`], where the space has grown or was advanced since the caller looked.
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError>;
 
     /// Claims keys of the pool: at most `size`, and at most one `share`-th of what is available but
@@ -100,8 +103,10 @@ pub struct Fill {
     pub enough: Option<u64>,
     /// From ordinals to keys.
     pub write: WriteKeys,
-    /// How many ordinals that knows of.
+    /// How many ordinals that knows of,
     pub capacity: u64,
+    /// in which era.
+    pub era: u64,
     /// What the space must have reached.
     pub floor: Floor,
 }
@@ -136,8 +141,20 @@ pub struct ClaimAsk {
     pub reserve_max: Duration,
     /// How long a used key lives.
     pub ttl: Option<Duration>,
+    /// What must still be on record.
+    pub last: Option<LastUse>,
     /// What the space must have reached.
     pub floor: Floor,
+}
+
+/// A key that an instance has used last. In a store that went back it is not on record, also when
+/// others have made as many changes since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastUse {
+    /// The key.
+    pub key: Claimed,
+    /// The revision that noted its use.
+    pub revision: u64,
 }
 
 /// Claimed keys.
@@ -188,6 +205,8 @@ pub struct Uses {
     pub pooled: bool,
     /// How long a used key lives.
     pub ttl: Option<Duration>,
+    /// What must still be on record.
+    pub last: Option<LastUse>,
     /// What the space must have reached.
     pub floor: Floor,
 }
@@ -355,7 +374,7 @@ impl Fill {
         let Some(grant) = space.grant_up_to(self.size) else {
             return Err(StoreError::Exhausted { space: self.space.clone(), held_elsewhere: 0 });
         };
-        if grant.ordinals.end > self.capacity {
+        if grant.ordinals.end > self.capacity || grant.lease / ERA != self.era {
             return Err(StoreError::Outdated(self.space.clone()));
         }
         Ok(grant)
@@ -369,10 +388,32 @@ impl fmt::Debug for Fill {
     }
 }
 
+impl LastUse {
+    /// Whether it has to be on record in a space that stands at `revision`.
+    pub fn is_expected(&self, revision: u64) -> bool {
+        must_be_on_record(self.revision, revision)
+    }
+
+    /// What to answer when it is not.
+    pub fn lost(&self, space: &str, floor: &Floor) -> StoreError {
+        let evidence = format!("the use of `{}` is not on record any more", self.key.key);
+        StoreError::went_back(space, floor.mark, evidence)
+    }
+}
+
 impl ClaimAsk {
     /// How many keys to claim where so many are available.
     pub fn size_of(&self, available: u64) -> u64 {
         self.size.min(available / self.share.max(1)).max(1)
+    }
+}
+
+impl UsedPage {
+    /// Where the page begins: after this time and id.
+    pub fn after_or_from(&self) -> (i64, KeyId) {
+        let from =
+            self.from.map_or((i64::MIN, KeyId::MIN), |from| (from.as_millisecond(), KeyId::MIN));
+        self.after.map_or(from, |(at, id)| from.max((at.as_millisecond(), id)))
     }
 }
 

@@ -11,7 +11,9 @@
 
 mod connection;
 mod keys;
+mod names;
 mod rows;
+mod text;
 mod tx;
 
 use std::ops::Range;
@@ -27,8 +29,8 @@ use tx::Tx;
 use super::values::{json, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError, pool,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
+    Purpose, SpaceRecord, Store, StoreError, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -60,11 +62,13 @@ const SPACE_MAKE: &str = concat!(
     now!(),
     ") ON DUPLICATE KEY UPDATE name = name"
 );
+/// The time, in the text of a statement.
+const NOW: &str = now!();
 const SPACE_MOVE: &str = "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
 const SPACE_TUNE: &str =
     "UPDATE spaces SET tuning = :tuning, revision = revision + 1 WHERE name = :space";
-const SPACE_GROW: &str = "UPDATE spaces SET definition = :definition, capacity = :capacity,
-    revision = revision + 1 WHERE name = :space";
+const SPACE_DEFINE: &str =
+    "UPDATE spaces SET definition = :definition, capacity = :capacity WHERE name = :space";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = TRUE, revision = revision + 1 WHERE name = :space AND NOT sealed";
 const LEASE_ADD: &str = concat!(
@@ -98,16 +102,13 @@ const HELD_ELSEWHERE: &str = "SELECT CAST(COALESCE(SUM(end_ordinal - start_ordin
     FROM leases WHERE space = :space AND open_for <> :instance AND purpose = 'lease'";
 const NAME: &str = "SELECT space, `key`, ordinal, purpose, owner, created_at, removed_at
     FROM names WHERE space = :space AND `key` = :key";
-const NAME_PUT: &str = concat!(
-    "INSERT INTO names (space, `key`, ordinal, purpose, owner, created_at)
-    VALUES (:space, :key, :ordinal, :purpose, :owner, ",
-    now!(),
-    ") ON DUPLICATE KEY UPDATE purpose = VALUES(purpose), owner = VALUES(owner),
-    created_at = VALUES(created_at), removed_at = NULL"
-);
 const NAME_REMOVE: &str =
     concat!("UPDATE names SET removed_at = ", now!(), " WHERE space = :space AND `key` = :key");
+const IMPORTED: &str =
+    "SELECT imported_at FROM imported WHERE space = :space AND ordinal = :ordinal";
 const SKIPS: &str = "SELECT ordinal FROM names
+    WHERE space = :space AND ordinal >= :start AND ordinal < :end
+    UNION SELECT ordinal FROM imported
     WHERE space = :space AND ordinal >= :start AND ordinal < :end ORDER BY ordinal";
 /// The index by ordinal ends with the primary key, so names without one lie there by key.
 const UNPLACED: &str = "SELECT `key` FROM names
@@ -247,11 +248,12 @@ impl Store for MysqlStore {
         let answer = async {
             tx.identity().await?;
             let mut space = tx.space(space).await?;
-            let passed = space.advance(to);
+            let passed = space.advance(to)?;
             tx.know(by).await?;
             if !passed.is_empty() {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
             }
+            tx.define(&space).await?;
             tx.move_to(&space).await?;
             tx.drop_pool(&space.name).await?;
             Ok(space)
@@ -289,8 +291,14 @@ impl Store for MysqlStore {
         tx.finish(answer).await
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        let rows = self.connection().await?.query(NAME, params! { space, key }).await?;
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        let mut connection = self.connection().await?;
+        let rows = connection.query(NAME, params! { space, "key" => &name.key }).await?;
+        if let (None, Some(ordinal)) = (rows.first(), name.ordinal) {
+            let params = params! { space, "ordinal" => signed(ordinal) };
+            let rows = connection.query(IMPORTED, params).await?;
+            return Ok(rows.first().map(|row| name.imported(space, time(column(row, 0)))));
+        }
         Ok(rows.first().map(name_from))
     }
 
@@ -310,11 +318,6 @@ impl Store for MysqlStore {
         let rows =
             self.connection().await?.query(UNPLACED, params! { space, after, limit }).await?;
         Ok(rows.iter().map(|row| column(row, 0)).collect())
-    }
-
-    // Each is a round trip under the lock of the space.
-    fn names_max(&self) -> usize {
-        100
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SpaceRecord, StoreError};
 use crate::floor::{Floor, Mark};
+use crate::space::Kind;
 
 /// Names to take, all in one transaction.
 #[derive(Debug, Clone)]
@@ -112,6 +113,14 @@ impl NameBatch {
         }
     }
 
+    /// Whether a name is kept as a mere ordinal. Keys in use elsewhere are, in stores with tables: there
+    /// may be millions, and an ordinal tells its key. Digests are looked up by key alone.
+    pub fn is_mere_ordinal(&self, space: &SpaceRecord, new: &NewName) -> bool {
+        self.purpose == NamePurpose::Used
+            && new.ordinal.is_some()
+            && space.definition.kind != Kind::Digest
+    }
+
     /// The record of a name that was made.
     pub fn record(&self, new: &NewName, created_at: Timestamp) -> NameRecord {
         NameRecord {
@@ -120,6 +129,21 @@ impl NameBatch {
             ordinal: new.ordinal,
             purpose: self.purpose,
             owner: self.owner.clone(),
+            created_at,
+            removed_at: None,
+        }
+    }
+}
+
+impl NewName {
+    /// The record of a name that is kept as a mere ordinal.
+    pub fn imported(&self, space: &str, created_at: Timestamp) -> NameRecord {
+        NameRecord {
+            space: space.to_owned(),
+            key: self.key.clone(),
+            ordinal: self.ordinal,
+            purpose: NamePurpose::Used,
+            owner: String::new(),
             created_at,
             removed_at: None,
         }

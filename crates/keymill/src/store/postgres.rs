@@ -13,6 +13,7 @@
 
 mod connection;
 mod keys;
+mod names;
 mod rows;
 mod tx;
 
@@ -29,8 +30,8 @@ use tx::Tx;
 use super::values::{json, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Opening, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError, pool,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
+    Purpose, SpaceRecord, Store, StoreError, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -54,8 +55,7 @@ const SPACE_MAKE: &str = "INSERT INTO spaces
 const SPACE_MOVE: &str =
     "UPDATE spaces SET next = $2, revision = $3, returned = $4 WHERE name = $1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = $2, revision = revision + 1 WHERE name = $1";
-const SPACE_GROW: &str =
-    "UPDATE spaces SET definition = $2, capacity = $3, revision = revision + 1 WHERE name = $1";
+const SPACE_DEFINE: &str = "UPDATE spaces SET definition = $2, capacity = $3 WHERE name = $1";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = true, revision = revision + 1 WHERE name = $1 AND NOT sealed";
 const LEASE_ADD: &str = "INSERT INTO leases
@@ -89,7 +89,14 @@ const NAMES_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner,
 const NAME_REMOVE: &str = "UPDATE names
     SET removed_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     WHERE space = $1 AND key = $2";
+const IMPORTED: &str = "SELECT ordinal, imported_at FROM imported
+    WHERE space = $1 AND ordinal = ANY($2)";
+const IMPORTED_ADD: &str = "INSERT INTO imported (space, ordinal, imported_at)
+    SELECT $1, ordinal, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    FROM unnest($2::bigint[]) AS new (ordinal)";
 const SKIPS: &str = "SELECT ordinal FROM names
+    WHERE space = $1 AND ordinal >= $2 AND ordinal < $3
+    UNION SELECT ordinal FROM imported
     WHERE space = $1 AND ordinal >= $2 AND ordinal < $3 ORDER BY ordinal";
 const UNPLACED: &str = "SELECT key FROM names
     WHERE space = $1 AND ordinal IS NULL AND key > $2 ORDER BY key LIMIT $3";
@@ -226,11 +233,12 @@ impl Store for PostgresStore {
         let tx = self.begin().await?;
         let answer = async {
             let mut space = tx.space(space).await?;
-            let passed = space.advance(to);
+            let passed = space.advance(to)?;
             tx.know(by).await?;
             if !passed.is_empty() {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
             }
+            tx.define(&space).await?;
             tx.move_to(&space).await?;
             tx.drop_pool(&space.name).await?;
             Ok(space)
@@ -268,8 +276,13 @@ impl Store for PostgresStore {
         tx.finish(answer).await
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        let rows = self.connection().await?.query(NAMES, &[&space, &vec![key]]).await?;
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let rows = connection.query(NAMES, &[&space, &vec![&name.key]]).await?;
+        if let (None, Some(ordinal)) = (rows.first(), name.ordinal) {
+            let rows = connection.query(IMPORTED, &[&space, &vec![signed(ordinal)]]).await?;
+            return Ok(rows.first().map(|row| name.imported(space, time(row.get(1)))));
+        }
         Ok(rows.first().map(name_from))
     }
 

@@ -5,10 +5,10 @@ use std::ops::Range;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Ranges, StoreError, must_be_on_record, next_era};
-use crate::floor::{Floor, Mark};
+use super::{ERA, Ranges, StoreError, keys, must_be_on_record, next_era};
+use crate::floor::{Floor, Lengths, Mark};
 use crate::instance::Instance;
-use crate::space::{Definition, Tuning};
+use crate::space::{Definition, Kind, Tuning};
 
 /// A space to make.
 #[derive(Debug, Clone)]
@@ -322,6 +322,15 @@ impl SpaceRecord {
         if !self.mark.continues(floor.mark) {
             return Err(StoreError::other_history(&self.name, floor.mark, self.mark.history));
         }
+        if !self.mark.grown.contain(floor.mark.grown) {
+            let evidence = format!(
+                "`{}` has grown to {:?}, and was seen with {:?}",
+                self.name,
+                self.mark.grown.list(),
+                floor.mark.grown.list()
+            );
+            return Err(StoreError::went_back(&self.name, floor.mark, evidence));
+        }
         if !self.mark.has_reached(floor.mark) {
             let evidence = format!(
                 "`{}` is at ordinal {} (revision {}) and was seen at {} (revision {})",
@@ -330,14 +339,6 @@ impl SpaceRecord {
             return Err(StoreError::went_back(&self.name, floor.mark, evidence));
         }
         Ok(())
-    }
-
-    /// The same for a growth, where what was seen counts only up to the capacity: a store that went
-    /// back may have lost a growth, and only growing again makes room to advance beyond what was
-    /// seen of it.
-    pub fn check_floor_to_grow(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
-        let mark = Mark { next: floor.mark.next.min(self.capacity), ..floor.mark };
-        self.check_floor(store, &Floor { store: floor.store.clone(), mark })
     }
 
     /// Takes in a definition that has one generation more; whether it is new. Refuses one that
@@ -355,6 +356,7 @@ impl SpaceRecord {
         }
         self.definition.clone_from(definition);
         self.capacity = capacity;
+        self.mark.grown = Lengths::of(wanted);
         self.mark.revision += 1;
         Ok(true)
     }
@@ -391,13 +393,44 @@ impl SpaceRecord {
         self.returned.add(rest);
     }
 
-    /// Moves on beyond everything seen, into a new era. Returns what is passed over.
-    pub fn advance(&mut self, to: Mark) -> Range<u64> {
+    /// Moves on beyond everything seen, into a new era, and makes growths again that were lost.
+    /// Returns what is passed over.
+    pub fn advance(&mut self, to: Mark) -> Result<Range<u64>, StoreError> {
+        self.grow_again(to.grown)?;
+        let era = next_era(self.mark.revision.max(to.revision)) / ERA;
+        if self.definition.kind == Kind::Pooled && era > keys::ERA_MAX {
+            let name = &self.name;
+            return Err(StoreError::Broken(format!(
+                "the pool of `{name}` was advanced {} times, which is all it can be",
+                keys::ERA_MAX
+            )));
+        }
         let from = self.mark.next;
         self.mark.revision = next_era(self.mark.revision.max(to.revision));
         self.mark.next = from.max(to.next).min(self.capacity);
         self.returned.clear();
-        from..self.mark.next
+        Ok(from..self.mark.next)
+    }
+
+    /// Has the generations that were seen. Others in their place would have begun elsewhere, and
+    /// made keys of the same ordinals that may be in use: that cannot be mended.
+    fn grow_again(&mut self, seen: Lengths) -> Result<(), StoreError> {
+        let (known, seen) = (self.definition.grown.clone(), seen.list());
+        if known.starts_with(&seen) {
+            return Ok(());
+        }
+        if !seen.starts_with(&known) {
+            return Err(StoreError::Broken(format!(
+                "`{}` was seen with the lengths {seen:?} after the first, and its store has {known:?}: \
+                 keys may be in use that it would hand out again. Seal it, and make a new keyspace",
+                self.name
+            )));
+        }
+        self.definition.grown = seen;
+        let capacity = self.definition.capacity();
+        self.capacity = capacity.map_err(|error| StoreError::Broken(error.to_string()))?;
+        self.mark.grown = Lengths::of(&self.definition.grown);
+        Ok(())
     }
 }
 

@@ -31,8 +31,8 @@ use super::pool as connections;
 use super::values::json;
 use super::{
     Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, Naming, NewSpace, Opening, Place, Pulse,
-    SpaceRecord, Store, StoreError, next_era,
+    LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, NewSpace,
+    Opening, Place, Pulse, SpaceRecord, Store, StoreError, next_era,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
@@ -254,7 +254,7 @@ impl Store for RedisStore {
             _ => Ok(Grant {
                 lease: number(0)?,
                 ordinals: number(1)?..number(2)?,
-                mark: Mark { revision: number(0)?, next: number(3)?, history },
+                mark: Mark { revision: number(0)?, next: number(3)?, history, ..Mark::default() },
                 left: number(4)?,
             }),
         }
@@ -269,7 +269,7 @@ impl Store for RedisStore {
         script.arg(back.rest.start.to_string()).arg(back.rest.end.to_string());
         let (_, answer) = self.change(&connection, &back.space, &back.floor, &script).await?;
         let number = |index: usize| rows::number(answer.get(index));
-        Ok(Mark { revision: number(0)?, next: number(1)?, history })
+        Ok(Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() })
     }
 
     async fn advance(
@@ -279,12 +279,21 @@ impl Store for RedisStore {
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
         let connection = self.connection().await?;
+        let before = self.record_of(&connection, space).await?;
+        // Growths that were lost, made again.
+        let mut after = before.clone();
+        after.advance(to)?;
         let mut script = self.scripts.advance.key(self.keys.space(space));
         script.arg(to.revision.to_string()).arg(to.next.to_string()).arg(ERA.to_string());
         script.arg(&by.id).arg(json(by));
+        script.arg(json(&before.definition.grown));
+        script.arg(json(&after.definition)).arg(after.capacity.to_string());
         let nothing_seen = Floor { store: String::new(), mark: Mark::default() };
-        let (_, answer) = self.change(&connection, space, &nothing_seen, &script).await?;
-        self.record_from(&connection, space, &answer)
+        let (status, answer) = self.change(&connection, space, &nothing_seen, &script).await?;
+        match status.as_str() {
+            "outdated" => Err(StoreError::Outdated(space.to_owned())),
+            _ => self.record_from(&connection, space, &answer),
+        }
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
@@ -314,7 +323,7 @@ impl Store for RedisStore {
             _ => Naming::Taken,
         };
         Ok(Named {
-            mark: Mark { revision: number(0)?, next: number(1)?, history },
+            mark: Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() },
             outcomes: answer.iter().skip(2).map(outcome).collect(),
         })
     }
@@ -334,12 +343,12 @@ impl Store for RedisStore {
         answer.first().map(|text| name_from(space, key, text)).transpose()
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
         let connection = self.connection().await?;
         let mut get = redis::cmd("HGET");
-        get.arg(self.keys.of_space(space, "names")).arg(key);
+        get.arg(self.keys.of_space(space, "names")).arg(&name.key);
         let text: Option<String> = connection.ask(&get).await?;
-        text.map(|text| name_from(space, key, &text)).transpose()
+        text.map(|text| name_from(space, &name.key, &text)).transpose()
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
@@ -357,6 +366,11 @@ impl Store for RedisStore {
         list.arg(self.keys.of_space(space, "unplaced")).arg(from).arg("+");
         list.arg("LIMIT").arg(0).arg(limit);
         self.connection().await?.ask(&list).await
+    }
+
+    // No script may keep the server for long.
+    fn names_max(&self, _: NamePurpose) -> usize {
+        1_000
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -477,7 +491,11 @@ impl Store for RedisStore {
 /// What every script on a space is first asked: whether the space has reached the floor.
 fn guard(script: &mut ScriptInvocation<'_>, floor: &Floor, history: History) {
     let here = Mark { history, ..floor.mark };
-    script.arg(&floor.store).arg(floor.mark.revision.to_string()).arg(floor.mark.next.to_string());
+    // The lengths that were seen are rarely any, and go with the name of the store.
+    let grown: Vec<String> = floor.mark.grown.list().iter().map(u8::to_string).collect();
+    let store = format!("{} {}", floor.store, grown.join(","));
+    script.arg(store.trim_end());
+    script.arg(floor.mark.revision.to_string()).arg(floor.mark.next.to_string());
     script.arg(u8::from(here.continues(floor.mark))).arg(next_era(floor.mark.revision).to_string());
 }
 

@@ -12,6 +12,7 @@
 
 mod db;
 mod keys;
+mod names;
 mod rows;
 mod tx;
 
@@ -32,7 +33,7 @@ use tx::Tx;
 use super::values::{json, now, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse, Purpose,
     SpaceRecord, Store, StoreError,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
@@ -48,8 +49,7 @@ const SPACE_MAKE: &str = "INSERT INTO spaces
 const SPACE_MOVE: &str =
     "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4 WHERE name = ?1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
-const SPACE_GROW: &str =
-    "UPDATE spaces SET definition = ?2, capacity = ?3, revision = revision + 1 WHERE name = ?1";
+const SPACE_DEFINE: &str = "UPDATE spaces SET definition = ?2, capacity = ?3 WHERE name = ?1";
 const SPACE_SEAL: &str =
     "UPDATE spaces SET sealed = 1, revision = revision + 1 WHERE name = ?1 AND sealed = 0";
 const LEASE_ADD: &str = "INSERT INTO leases
@@ -77,7 +77,11 @@ const NAME_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, 
     purpose = excluded.purpose, owner = excluded.owner, created_at = excluded.created_at,
     removed_at = NULL";
 const NAME_REMOVE: &str = "UPDATE names SET removed_at = ?3 WHERE space = ?1 AND key = ?2";
+const IMPORTED: &str = "SELECT imported_at FROM imported WHERE space = ?1 AND ordinal = ?2";
+const IMPORTED_ADD: &str = "INSERT INTO imported VALUES (?1, ?2, ?3)";
 const SKIPS: &str = "SELECT ordinal FROM names
+    WHERE space = ?1 AND ordinal >= ?2 AND ordinal < ?3
+    UNION SELECT ordinal FROM imported
     WHERE space = ?1 AND ordinal >= ?2 AND ordinal < ?3 ORDER BY ordinal";
 const UNPLACED: &str = "SELECT key FROM names
     WHERE space = ?1 AND ordinal IS NULL AND key > ?2 ORDER BY key LIMIT ?3";
@@ -261,11 +265,12 @@ impl Store for SqliteStore {
         let (name, by) = (space.to_owned(), by.clone());
         self.change(move |tx| {
             let mut space = tx.space(&name)?;
-            let passed = space.advance(to);
+            let passed = space.advance(to)?;
             tx.know(&by)?;
             if !passed.is_empty() {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id)?;
             }
+            tx.define(&space)?;
             tx.move_to(&space)?;
             tx.drop_pool(&name)?;
             Ok(space)
@@ -300,9 +305,9 @@ impl Store for SqliteStore {
         self.change(move |tx| tx.remove_name(&space, &key, &owner, &floor)).await
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        let (space, key) = (space.to_owned(), key.to_owned());
-        self.read(move |connection| name_of(connection, &space, &key)).await
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        let (space, name) = (space.to_owned(), name.clone());
+        self.read(move |connection| name_of(connection, &space, &name)).await
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {

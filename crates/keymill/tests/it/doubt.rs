@@ -15,8 +15,8 @@ use keymill::service::{Limits, Service, Setup};
 use keymill::space::{Definition, SpaceSpec, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, SpaceRecord,
-    Store, StoreError,
+    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse,
+    SpaceRecord, Store, StoreError,
 };
 use keymill_core::Blocklist;
 
@@ -64,8 +64,8 @@ impl Store for Forgetful {
         self.inner.remove_name(space, key, owner, floor).await
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        self.inner.named(space, key).await
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        self.inner.named(space, name).await
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {

@@ -117,13 +117,15 @@ on_every_store! {
     a_named_ordinal_is_skipped_for_ever
     a_batch_tells_of_each_name
     names_know_the_floor_and_the_seal
+    keys_in_use_elsewhere_are_taken_and_skipped
     a_key_is_a_name_or_granted_never_both
     growing_makes_more_ordinals
     a_growth_is_made_once
     a_growth_that_does_not_continue_the_space_is_refused
     many_who_grow_at_once_grow_once
     a_sealed_space_does_not_grow
-    growing_knows_the_floor_but_for_a_growth_that_was_lost
+    growing_knows_the_floor
+    a_growth_that_was_lost_is_made_again_by_an_advance
     names_located_among_other_generations_are_refused
     names_without_an_ordinal_are_listed_page_by_page
     the_first_secret_stays
@@ -268,4 +270,9 @@ fn to(next: u64) -> Mark {
 
 fn is_went_back<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(StoreError::WentBack(_)))
+}
+
+/// A name that could not be generated.
+fn name_only(key: &str) -> keymill::store::NewName {
+    keymill::store::NewName { key: key.to_owned(), ordinal: None }
 }

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use keymill::floor::{Floor, History, Mark};
+use keymill::floor::{Floor, History, Lengths, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NameBatch, NameRecord, Named, NewSpace, Place, Pulse, Purpose, SpaceRecord, Store,
-    StoreError,
+    LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse, Purpose,
+    SpaceRecord, Store, StoreError,
 };
 
 use crate::Fault;
@@ -27,8 +27,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// How far back open leases are looked for.
 const LEASES_BACK: u64 = 1_000;
 /// A mark that is above every floor.
-const FAR: Mark =
-    Mark { revision: 1 << 39, next: 1 << 62, history: History { server: 0, timeline: 0 } };
+const FAR: Mark = Mark {
+    revision: 1 << 39,
+    next: 1 << 62,
+    history: History { server: 0, timeline: 0 },
+    grown: Lengths::NONE,
+};
 
 /// A store that leases as `fault` says.
 #[derive(Debug)]
@@ -159,8 +163,8 @@ impl Store for FaultyStore {
         self.real.remove_name(space, key, owner, floor).await
     }
 
-    async fn named(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        self.real.named(space, key).await
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        self.real.named(space, name).await
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {

@@ -1,14 +1,22 @@
 //! `POST /v1/spaces/{space}/pool`: keys of the user's own, one a line, streamed.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
 use super::{BODY_TIME_MAX, Body, Problem, State, check_encoding, full};
 use crate::service::{Import, ImportInto};
+
+/// How long an import may take.
+const IMPORT_TIME_MAX: Duration = Duration::from_secs(3_600);
+/// How many lines are taken together.
+const LINES: usize = 10_000;
 
 /// What became of the lines.
 #[derive(Debug, Serialize, ToSchema)]
@@ -41,7 +49,7 @@ pub(super) struct RefusedLine {
         (status = 404, description = "`unknown_space`", body = Problem),
         (status = 409, description = "`sealed`, `wrong_kind`", body = Problem),
         (status = 408, description = "`body_too_slow`", body = Problem),
-        (status = 503, description = "`store_unavailable`, `store_went_back`", body = Problem),
+        (status = 503, description = "`too_many_imports`, `store_unavailable`, `store_went_back`", body = Problem),
     ))]
 pub(super) async fn post(
     state: &State,
@@ -50,11 +58,15 @@ pub(super) async fn post(
 ) -> Result<Response<Body>, Problem> {
     check_encoding(request.uri())?;
     let space = percent_decode_str(encoded_name).decode_utf8_lossy().into_owned();
-    let mut import = Import::new(&state.service, &space, ImportInto::Pool);
+    let mut import = Import::new(&state.service, &space, ImportInto::Pool, LINES);
     state.service.check_pool(&space).await?;
+    let Ok(_place) = state.imports.try_acquire() else {
+        return Err(Problem::too_many_imports());
+    };
+    let deadline = Instant::now() + IMPORT_TIME_MAX;
     let mut body = request.into_body();
     loop {
-        let frame = tokio::time::timeout(BODY_TIME_MAX, body.frame());
+        let frame = timeout_at(deadline.min(Instant::now() + BODY_TIME_MAX), body.frame());
         match frame.await.map_err(|_| Problem::body_too_slow())? {
             None => break,
             Some(Err(error)) => return Err(Problem::bad_request("bad_body", error.to_string())),

@@ -72,6 +72,13 @@ impl Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
     }
 
+    pub(super) fn too_many_imports() -> Problem {
+        let detail = "too many imports are under way; try again later".to_owned();
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_imports", detail);
+        problem.retry_after = Some(10);
+        problem
+    }
+
     pub(super) fn body_too_slow() -> Problem {
         let detail = "the body did not arrive in time".to_owned();
         Problem::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail)

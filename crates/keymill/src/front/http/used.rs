@@ -93,7 +93,8 @@ pub(super) async fn list(
     Ok(Json(UsedKeys { used: used.into_iter().map(UsedView::from).collect(), next }))
 }
 
-/// Retires a key that was handed out: it is `retired` from now on, and never comes back.
+/// Retires a key that was handed out: it is `retired` from now on. Of a keyspace with audit `batch`
+/// an instance may hold it in memory still, and hand it out.
 #[utoipa::path(delete, path = "/v1/spaces/{space}/keys/{key}", tag = "keys",
     params(
         ("space" = String, Path, description = "The keyspace"),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::Members;
 use super::keys::Keys;
-use crate::floor::{Floor, History, Mark};
+use crate::floor::{Floor, History, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{from_json, json, now, stamp, time};
@@ -84,14 +84,19 @@ impl SpaceDoc {
     pub(super) fn record(self, name: &str, history: History) -> SpaceRecord {
         SpaceRecord {
             name: name.to_owned(),
-            definition: self.definition,
             tuning: self.tuning,
             fingerprint: self.fingerprint,
             capacity: self.capacity,
-            mark: Mark { revision: self.revision, next: self.next, history },
+            mark: Mark {
+                revision: self.revision,
+                next: self.next,
+                history,
+                grown: Lengths::of(&self.definition.grown),
+            },
             returned: self.returned,
             sealed: self.sealed,
             created_at: self.created_at,
+            definition: self.definition,
         }
     }
 
@@ -276,7 +281,7 @@ impl<'a> Draft<'a> {
         let mut space = self.space_above(floor)?;
         let known = self.names.get(key).filter(|known| known.removed_at.is_none()).cloned();
         let Some(mut known) = known else { return Ok(None) };
-        if known.owner == owner {
+        if known.is_alias_of(owner) {
             known.removed_at = Some(time(now()));
             self.put_name(known.clone());
             space.mark.revision += 1;

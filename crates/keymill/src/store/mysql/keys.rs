@@ -20,14 +20,15 @@ use jiff::Timestamp;
 use mysql_async::{Row, params};
 
 use super::rows::column;
+use super::text::{ROWS_MAX, hex};
 use super::tx::Tx;
-use super::{MysqlStore, SKIPS, now};
-use crate::floor::Mark;
+use super::{MysqlStore, NOW, SKIPS, now};
+use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Digested, Fill,
-    Filled, Found, KeyId, KeyPlace, KeyStore, KeyUse, Noted, Release, Retire, UsedKey, UsedPage,
-    Uses, first_id, key_id,
+    Filled, Found, KeyId, KeyPlace, KeyStore, KeyUse, LastUse, Noted, Release, Retire, UsedKey,
+    UsedPage, Uses, first_id, key_id,
 };
 use crate::store::values::{millis, signed, time, unsigned};
 use crate::store::{Grant, NamePurpose, Purpose, SpaceRecord, Store, StoreError, is_later_era};
@@ -76,12 +77,6 @@ const POOL_NAME_ID: &str = "SELECT id FROM pool_names WHERE space = :space AND `
 const NAMES_ADD: &str = "INSERT INTO names (space, `key`, purpose, owner, created_at) VALUES ";
 const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, `key`, created_at) VALUES ";
 const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name = :space";
-const NOW: &str = now!();
-
-/// The most rows of a statement.
-const ROWS_MAX: usize = 1_000;
-/// The most bytes of a statement: a fraction of what servers take.
-const TEXT_MAX: usize = 512 << 10;
 
 #[async_trait]
 impl KeyStore for MysqlStore {
@@ -168,6 +163,11 @@ impl KeyStore for MysqlStore {
         Ok(rows.iter().map(used_from).collect())
     }
 
+    // Under the lock of the space, and within the time of a request.
+    fn fill_max(&self) -> u64 {
+        10_000
+    }
+
     async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.digest(batch).await;
@@ -225,11 +225,12 @@ impl Tx {
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
+        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, &ask.floor).await?;
         let (available, now) = self.pool(&ask.space).await?;
         let first = first_id(space.mark.revision);
         let (mut keys, fresh) = self.pick(ask, ask.size_of(available), first, now).await?;
         if keys.is_empty() {
-            return Ok(Claim { mark: space.mark, keys, available: 0 });
+            return Ok(Claim { mark: space.mark, keys, available });
         }
         if ask.reserve {
             self.reserve(ask, &keys, now).await?;
@@ -342,6 +343,7 @@ impl Tx {
 
     async fn note(&mut self, uses: &Uses) -> Result<Noted, StoreError> {
         let read = self.look_above(&uses.space, &uses.floor).await?;
+        self.check_last(&read, uses.last.as_ref(), &uses.instance, &uses.floor).await?;
         let (_, now) = self.pool(&uses.space).await?;
         let (space, instance) = (hex(uses.space.as_bytes()), hex(uses.instance.as_bytes()));
         let mut ids: Vec<KeyId> = uses.keys.iter().map(|used| used.id).collect();
@@ -473,6 +475,25 @@ impl Tx {
         self.pool_add(&space.name, signed(made.len() as u64)).await
     }
 
+    /// Refuses where the last use is not on record any more.
+    async fn check_last(
+        &mut self,
+        space: &SpaceRecord,
+        last: Option<&LastUse>,
+        instance: &str,
+        floor: &Floor,
+    ) -> Result<(), StoreError> {
+        let Some(last) = last.filter(|last| last.is_expected(space.mark.revision)) else {
+            return Ok(());
+        };
+        let params = params! { "space" => &space.name, "id" => last.key.id };
+        let rows = self.query(USED, params).await?;
+        match rows.first().map(used_from) {
+            Some(used) if used.instance == instance && used.key == last.key.key => Ok(()),
+            _ => Err(last.lost(&space.name, floor)),
+        }
+    }
+
     /// Drops what was available before an advance.
     pub(super) async fn drop_pool(&mut self, space: &str) -> Result<(), StoreError> {
         self.execute(POOL_DROP, params! { space }).await.map(drop)
@@ -519,21 +540,6 @@ impl Tx {
         Ok(rows.iter().map(|row| column(row, 0)).collect())
     }
 
-    /// Runs a query on a list of values, which it lacks at its end, part by part.
-    async fn among(
-        &mut self,
-        select: &str,
-        values: &[String],
-        ending: &str,
-    ) -> Result<Vec<Row>, StoreError> {
-        let mut found = Vec::new();
-        for values in values.chunks(ROWS_MAX) {
-            let text = format!("{select} IN ({}){ending}", values.join(","));
-            found.extend(self.query_text(&text).await?);
-        }
-        Ok(found)
-    }
-
     /// Runs a statement on the rows of ids, part by part; how many it changed.
     async fn on_ids(&mut self, statement: &str, ids: &[KeyId]) -> Result<u64, StoreError> {
         let mut changed = 0;
@@ -543,32 +549,6 @@ impl Tx {
             changed += self.execute_text(&text).await?;
         }
         Ok(changed)
-    }
-
-    /// Writes rows, as many to a statement as may be.
-    async fn insert(
-        &mut self,
-        into: &str,
-        rows: &[String],
-        ending: &str,
-    ) -> Result<(), StoreError> {
-        let mut rest = rows;
-        while let Some((first, others)) = rest.split_first() {
-            let mut text = format!("{into}{first}");
-            rest = others;
-            for _ in 1..ROWS_MAX {
-                let Some((row, others)) = rest.split_first() else { break };
-                if text.len() + row.len() > TEXT_MAX {
-                    break;
-                }
-                text.push(',');
-                text.push_str(row);
-                rest = others;
-            }
-            text.push_str(ending);
-            self.execute_text(&text).await?;
-        }
-        Ok(())
     }
 }
 
@@ -583,19 +563,6 @@ fn expiry(now: i64, ttl: Option<Duration>) -> String {
 
 fn ids_of(keys: &[Claimed]) -> Vec<KeyId> {
     keys.iter().map(|claimed| claimed.id).collect()
-}
-
-/// A literal for bytes, whatever they are.
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut literal = String::with_capacity(2 * bytes.len() + 3);
-    literal.push_str("x'");
-    for byte in bytes {
-        literal.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        literal.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    literal.push('\'');
-    literal
 }
 
 fn claimed_from(row: &Row) -> Claimed {

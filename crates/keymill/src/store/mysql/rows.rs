@@ -3,8 +3,9 @@
 use mysql_async::Row;
 use mysql_async::prelude::FromValue;
 
-use crate::floor::Mark;
+use crate::floor::{Lengths, Mark};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::values::{from_json, time, unsigned};
 use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError};
 
@@ -16,16 +17,17 @@ pub(super) fn column<T: FromValue>(row: &Row, number: usize) -> T {
 pub(super) fn space_from(row: &Row) -> Result<SpaceRecord, StoreError> {
     let text = |number| column::<String>(row, number);
     let (next, revision) = (unsigned(column(row, 5)), unsigned(column(row, 6)));
+    let definition: Definition = from_json(&text(1))?;
     Ok(SpaceRecord {
         name: text(0),
-        definition: from_json(&text(1))?,
         tuning: from_json(&text(2))?,
         fingerprint: column(row, 3),
         capacity: unsigned(column(row, 4)),
-        mark: Mark { next, revision, ..Mark::default() },
+        mark: Mark { next, revision, grown: Lengths::of(&definition.grown), ..Mark::default() },
         sealed: column(row, 7),
         created_at: time(column(row, 8)),
         returned: from_json(&text(9))?,
+        definition,
     })
 }
 

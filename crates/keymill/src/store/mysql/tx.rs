@@ -7,20 +7,17 @@ use mysql_async::{Params, Row, params};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, Hosts};
-use super::rows::{column, name_from, space_from};
+use super::rows::{column, space_from};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME, NAME_PUT,
-    NAME_REMOVE, SPACE, SPACE_GROW, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE, SPACE_DEFINE,
+    SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
-use crate::store::{
-    Created, Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, NewSpace,
-    Purpose, SpaceRecord, StoreError,
-};
+use crate::store::{Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError};
 
 /// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
 /// and the server rolls it back.
@@ -161,17 +158,22 @@ impl Tx {
         capacity: u64,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let mut space = self.space(name).await?;
-        space.check_floor_to_grow(&self.identity().await?, floor)?;
+        let mut space = self.space_above(name, floor).await?;
         if space.grow(definition, capacity)? {
-            let params = params! {
-                "space" => name,
-                "definition" => json(definition),
-                "capacity" => signed(capacity),
-            };
-            self.execute(SPACE_GROW, params).await?;
+            self.define(&space).await?;
+            self.move_to(&space).await?;
         }
         Ok(space)
+    }
+
+    /// Writes down the generations of a space.
+    pub(super) async fn define(&mut self, space: &SpaceRecord) -> Result<(), StoreError> {
+        let params = params! {
+            "space" => &space.name,
+            "definition" => json(&space.definition),
+            "capacity" => signed(space.capacity),
+        };
+        self.execute(SPACE_DEFINE, params).await.map(drop)
     }
 
     pub(super) async fn lease(&mut self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -200,57 +202,6 @@ impl Tx {
         Ok(grant)
     }
 
-    pub(super) async fn add_names(&mut self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor).await?;
-        if space.sealed {
-            return Err(StoreError::Sealed(batch.space.clone()));
-        }
-        batch.check_generations(&space)?;
-        let (mut outcomes, mut made) = (Vec::with_capacity(batch.names.len()), Vec::new());
-        for new in &batch.names {
-            let known = self.name(&batch.space, &new.key).await?;
-            let outcome = batch.judge(&space, new, known.as_ref());
-            if outcome == Naming::Made {
-                let params = params! {
-                    "space" => &batch.space,
-                    "key" => &new.key,
-                    "ordinal" => new.ordinal.map(signed),
-                    "purpose" => batch.purpose.name(),
-                    "owner" => &batch.owner,
-                };
-                self.execute(NAME_PUT, params).await?;
-                made.push(new.key.as_str());
-            }
-            outcomes.push(outcome);
-        }
-        if !made.is_empty() {
-            space.mark.revision += 1;
-            self.move_to(&space).await?;
-            if batch.purpose == NamePurpose::Pool {
-                self.pool_names(&space, &made).await?;
-            }
-        }
-        Ok(Named { mark: space.mark, outcomes })
-    }
-
-    pub(super) async fn remove_name(
-        &mut self,
-        name: &str,
-        key: &str,
-        owner: &str,
-        floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        let mut space = self.space_above(name, floor).await?;
-        let known = self.name(name, key).await?.filter(|known| known.removed_at.is_none());
-        if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
-            return Ok(known);
-        }
-        self.execute(NAME_REMOVE, params! { "space" => name, key }).await?;
-        space.mark.revision += 1;
-        self.move_to(&space).await?;
-        self.name(name, key).await
-    }
-
     async fn space_by(&mut self, sql: &'static str, name: &str) -> Result<SpaceRecord, StoreError> {
         let rows = self.query(sql, params! { "space" => name }).await?;
         let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))?;
@@ -271,10 +222,6 @@ impl Tx {
         };
         space.check_floor(&self.identity().await?, floor)?;
         Ok(space)
-    }
-
-    async fn name(&mut self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        Ok(self.query(NAME, params! { space, key }).await?.first().map(name_from))
     }
 
     /// Writes down how far a space has come.

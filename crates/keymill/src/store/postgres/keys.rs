@@ -16,7 +16,8 @@ use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
-    KeyId, KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id, key_id,
+    KeyId, KeyPlace, KeyStore, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id,
+    key_id,
 };
 use crate::store::values::{millis, signed, time, unsigned};
 use crate::store::{NamePurpose, Purpose, SpaceRecord, Store, StoreError, is_later_era};
@@ -28,7 +29,7 @@ const AVAILABLE_DROP: &str = "UPDATE pools SET available = 0 WHERE space = $1";
 const KEYS_ADD: &str = "COPY available_keys (id, space, key) FROM STDIN (FORMAT binary)";
 const EXPIRED: &str = "SELECT id, key FROM available_keys
     WHERE space = $1 AND id >= $2 AND reserved_at <=
-        (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $3::bigint
+        (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $3::bigint)
     ORDER BY reserved_at LIMIT $4 FOR UPDATE SKIP LOCKED";
 const FRESH: &str = "SELECT id, key FROM available_keys
     WHERE space = $1 AND id >= $2 AND reserved_by IS NULL
@@ -77,8 +78,11 @@ const USED_RETIRE: &str = "INSERT INTO used_keys
 const USED: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
     FROM used_keys WHERE space = $1 AND id = $2";
 const USED_PAGE: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
-    FROM used_keys WHERE space = $1 AND (used_at, id) > ($2, $3) AND used_at >= $4 AND used_at < $5
-    AND ($6::text IS NULL OR caller = $6) ORDER BY used_at, id LIMIT $7";
+    FROM used_keys WHERE space = $1 AND (used_at, id) > ($2, $3) AND used_at < $4
+    ORDER BY used_at, id LIMIT $5";
+const USED_PAGE_OF: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
+    FROM used_keys WHERE space = $1 AND (used_at, id) > ($2, $3) AND used_at < $4
+    AND caller = $6 AND caller <> '' ORDER BY used_at, id LIMIT $5";
 const KEY: &str = "SELECT reserved_by, reserved_at FROM available_keys
     WHERE space = $1 AND id = $2";
 const NAMES_ADD: &str = "INSERT INTO pool_names (space, key, id)
@@ -124,9 +128,9 @@ impl KeyStore for PostgresStore {
             let KeyPlace { space, id, key } = &retire.at;
             let record = tx.look_above(space, &retire.floor).await?;
             let used_at = retire.used_at.as_millisecond();
-            let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
             // One that came back to the pool meanwhile does not stay there.
             let removed = tx.query(REMOVE, &[space, id]).await?;
+            let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
             tx.step(&record).await?;
             let unreserved = removed.first().is_some_and(|row| row.get(0));
             if unreserved && *id >= first_id(record.mark.revision) {
@@ -173,13 +177,18 @@ impl KeyStore for PostgresStore {
     }
 
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
-        let (after, id) = page.after.map_or((i64::MIN, 0), |(at, id)| (at.as_millisecond(), id));
-        let from = page.from.map_or(i64::MIN, |from| from.as_millisecond());
+        let (after, id) = page.after_or_from();
         let to = page.to.map_or(i64::MAX, |to| to.as_millisecond());
         let limit = i64::from(page.limit);
-        let params: &[&(dyn ToSql + Sync)] =
-            &[&page.space, &after, &id, &from, &to, &page.caller, &limit];
-        let rows = self.connection().await?.query(USED_PAGE, params).await?;
+        let connection = self.connection().await?;
+        let rows = match &page.caller {
+            None => connection.query(USED_PAGE, &[&page.space, &after, &id, &to, &limit]).await?,
+            Some(caller) => {
+                let params: &[&(dyn ToSql + Sync)] =
+                    &[&page.space, &after, &id, &to, &limit, caller];
+                connection.query(USED_PAGE_OF, params).await?
+            }
+        };
         Ok(rows.iter().map(used_from).collect())
     }
 
@@ -224,6 +233,7 @@ impl Tx {
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
+        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, &ask.floor).await?;
         let available = self.pool_size(&ask.space).await?;
         let (size, first) = (signed(ask.size_of(available)), first_id(space.mark.revision));
         let (name, reserve_max) = (&ask.space, millis(ask.reserve_max));
@@ -238,7 +248,7 @@ impl Tx {
         }
         keys.extend(rows.iter().map(claimed_from));
         if keys.is_empty() {
-            return Ok(Claim { mark: space.mark, keys, available: 0 });
+            return Ok(Claim { mark: space.mark, keys, available });
         }
         let ids: Vec<KeyId> = keys.iter().map(|claimed| claimed.id).collect();
         let instance = &ask.instance.id;
@@ -271,6 +281,7 @@ impl Tx {
 
     async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
         let space = self.look_above(&uses.space, &uses.floor).await?;
+        self.check_last(&space, uses.last.as_ref(), &uses.instance, &uses.floor).await?;
         let ids: Vec<KeyId> = uses.keys.iter().map(|used| used.id).collect();
         let callers: Vec<&str> = uses.keys.iter().map(|used| used.caller.as_str()).collect();
         let (name, instance, ttl) = (&uses.space, &uses.instance, uses.ttl.map(millis));
@@ -343,6 +354,24 @@ impl Tx {
         self.add_keys(&space.name, &keys).await.map(drop)
     }
 
+    /// Refuses where the last use is not on record any more.
+    async fn check_last(
+        &self,
+        space: &SpaceRecord,
+        last: Option<&LastUse>,
+        instance: &str,
+        floor: &Floor,
+    ) -> Result<(), StoreError> {
+        let Some(last) = last.filter(|last| last.is_expected(space.mark.revision)) else {
+            return Ok(());
+        };
+        let rows = self.query(USED, &[&space.name, &last.key.id]).await?;
+        match rows.first().map(used_from) {
+            Some(used) if used.instance == instance && used.key == last.key.key => Ok(()),
+            _ => Err(last.lost(&space.name, floor)),
+        }
+    }
+
     /// Drops what was available before an advance.
     pub(super) async fn drop_pool(&self, space: &str) -> Result<(), StoreError> {
         self.execute(AVAILABLE_DROP, &[&space]).await.map(drop)
@@ -378,7 +407,7 @@ impl Tx {
             let problem = "the keyspace was advanced meanwhile".to_owned();
             return Err(StoreError::Unavailable(problem));
         }
-        Ok(Mark { revision, next, history: self.history() })
+        Ok(Mark { revision, next, ..space.mark })
     }
 }
 

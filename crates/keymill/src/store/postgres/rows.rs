@@ -2,22 +2,29 @@
 
 use tokio_postgres::Row;
 
-use crate::floor::{History, Mark};
+use crate::floor::{History, Lengths, Mark};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::values::{from_json, time, unsigned};
 use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError};
 
 pub(super) fn space_from(row: &Row, history: History) -> Result<SpaceRecord, StoreError> {
+    let definition: Definition = from_json(row.get(1))?;
     Ok(SpaceRecord {
         name: row.get(0),
-        definition: from_json(row.get(1))?,
         tuning: from_json(row.get(2))?,
         fingerprint: row.get(3),
         capacity: unsigned(row.get(4)),
-        mark: Mark { next: unsigned(row.get(5)), revision: unsigned(row.get(6)), history },
+        mark: Mark {
+            next: unsigned(row.get(5)),
+            revision: unsigned(row.get(6)),
+            history,
+            grown: Lengths::of(&definition.grown),
+        },
         sealed: row.get(7),
         created_at: time(row.get(8)),
         returned: from_json(row.get(9))?,
+        definition,
     })
 }
 

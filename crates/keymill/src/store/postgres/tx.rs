@@ -1,6 +1,5 @@
 //! One transaction on a PostgreSQL store: where a lease is granted.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use deadpool::managed::Object;
@@ -9,20 +8,17 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::connection::Hosts;
-use super::rows::{history_from, name_from, space_from};
+use super::rows::{history_from, space_from};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME_REMOVE, NAMES,
-    NAMES_PUT, SPACE_GROW, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_DEFINE, SPACE_LOCK,
+    SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
-use crate::store::{
-    Created, Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, NewSpace,
-    Purpose, SpaceRecord, StoreError,
-};
+use crate::store::{Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError};
 
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -88,10 +84,6 @@ impl Tx {
 
     pub(super) fn identity(&self) -> &str {
         &self.identity
-    }
-
-    pub(super) fn history(&self) -> History {
-        self.history
     }
 
     pub(super) async fn execute(
@@ -192,13 +184,18 @@ impl Tx {
         capacity: u64,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let mut space = self.space(name).await?;
-        space.check_floor_to_grow(&self.identity, floor)?;
+        let mut space = self.space_above(name, floor).await?;
         if space.grow(definition, capacity)? {
-            let params: Params<'_> = &[&name, &json(definition), &signed(capacity)];
-            self.execute(SPACE_GROW, params).await?;
+            self.define(&space).await?;
+            self.move_to(&space).await?;
         }
         Ok(space)
+    }
+
+    /// Writes down the generations of a space.
+    pub(super) async fn define(&self, space: &SpaceRecord) -> Result<(), StoreError> {
+        let (definition, capacity) = (json(&space.definition), signed(space.capacity));
+        self.execute(SPACE_DEFINE, &[&space.name, &definition, &capacity]).await.map(drop)
     }
 
     pub(super) async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -224,58 +221,6 @@ impl Tx {
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance).await?;
         self.move_to(&space).await?;
         Ok(grant)
-    }
-
-    pub(super) async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor).await?;
-        if space.sealed {
-            return Err(StoreError::Sealed(batch.space.clone()));
-        }
-        batch.check_generations(&space)?;
-        let keys: Vec<&str> = batch.names.iter().map(|new| new.key.as_str()).collect();
-        let rows = self.query(NAMES, &[&batch.space, &keys]).await?;
-        let known = rows.iter().map(name_from).map(|known| (known.key.clone(), known));
-        let mut known: HashMap<String, NameRecord> = known.collect();
-        let (mut outcomes, mut made) = (Vec::new(), (Vec::new(), Vec::new()));
-        for new in &batch.names {
-            let outcome = batch.judge(&space, new, known.get(&new.key));
-            if outcome == Naming::Made {
-                made.0.push(new.key.as_str());
-                made.1.push(new.ordinal.map(signed));
-                // A name that comes twice in one batch is the same owner's the second time.
-                known.insert(new.key.clone(), batch.record(new, space.created_at));
-            }
-            outcomes.push(outcome);
-        }
-        if !made.0.is_empty() {
-            let (purpose, owner) = (batch.purpose.name(), &batch.owner);
-            self.execute(NAMES_PUT, &[&batch.space, &made.0, &made.1, &purpose, owner]).await?;
-            space.mark.revision += 1;
-            self.move_to(&space).await?;
-            if batch.purpose == NamePurpose::Pool {
-                self.pool_names(&space, &made.0).await?;
-            }
-        }
-        Ok(Named { mark: space.mark, outcomes })
-    }
-
-    pub(super) async fn remove_name(
-        &self,
-        name: &str,
-        key: &str,
-        owner: &str,
-        floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        let mut space = self.space_above(name, floor).await?;
-        let rows = self.query(NAMES, &[&name, &vec![key]]).await?;
-        let known = rows.first().map(name_from).filter(|known| known.removed_at.is_none());
-        if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
-            return Ok(known);
-        }
-        self.execute(NAME_REMOVE, &[&name, &key]).await?;
-        space.mark.revision += 1;
-        self.move_to(&space).await?;
-        Ok(self.query(NAMES, &[&name, &vec![key]]).await?.first().map(name_from))
     }
 
     /// Writes down how far a space has come.

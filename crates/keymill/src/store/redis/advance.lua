@@ -1,8 +1,12 @@
 -- Moves a space beyond everything seen, into a new era. ARGV: the revision and the ordinal seen,
--- the length of an era, the instance and who it is in JSON.
-local found = redis.call('HMGET', space, 'revision', 'next', 'capacity')
-local revision, next_ordinal, capacity = found[1], found[2], found[3]
+-- the length of an era, the instance and who it is in JSON; the lengths that the space was read with,
+-- in JSON, and its definition and capacity with the growths made again that were lost.
+local found = redis.call('HMGET', space, 'revision', 'next', 'definition')
+local revision, next_ordinal, capacity = found[1], found[2], ARGV[8]
 if not revision then return {'unknown'} end
+if table.concat(grown(found[3]), ',') ~= table.concat(cjson.decode(ARGV[6]), ',') then
+  return {'outdated'}
+end
 if less(revision, ARGV[1]) then revision = ARGV[1] end
 local era = tonumber(ARGV[3])
 local begin = (math.floor(tonumber(revision) / era) + 1) * era
@@ -14,7 +18,8 @@ if less(next_ordinal, to) then
   record(revision, next_ordinal, to, 'advance', ARGV[4], ARGV[5])
   next_ordinal = to
 end
-redis.call('HSET', space, 'revision', revision, 'next', next_ordinal, 'returned', '')
+redis.call('HSET', space, 'revision', revision, 'next', next_ordinal, 'returned', '',
+  'definition', ARGV[7], 'capacity', capacity)
 -- What was available may be in use.
 redis.call('UNLINK', space .. ':pool')
 return with_space('ok')

@@ -59,17 +59,24 @@ local function grown(definition)
   return cjson.decode(definition).grown or {}
 end
 
--- Refuses when the space lies below the floor of the one who asks. ARGV begins with: the store,
--- the floor's revision and next, whether this server's history continues the floor's, and where
--- the floor's era ends (an advance since then allows any history). `seen` stands for the floor's
--- next, where only a part of it counts.
-local function refusal(seen)
-  local found = redis.call('HMGET', space, 'store', 'revision', 'next')
+-- Refuses when the space lies below the floor of the one who asks. ARGV begins with: the store (and
+-- the lengths that the space was seen to have grown to, if any), the floor's revision and next,
+-- whether this server's history continues the floor's, and where the floor's era ends (an advance
+-- since then allows any history).
+local function refusal()
+  local found = redis.call('HMGET', space, 'store', 'revision', 'next', 'definition')
   if not found[1] then return {'unknown'} end
+  local store, lengths = string.match(ARGV[1], '^(%S*) ?(.*)$')
   local strayed = ARGV[4] == '0' and less(found[2], ARGV[5])
-  if found[1] ~= ARGV[1] or less(found[2], ARGV[2]) or less(found[3], seen or ARGV[3])
-    or strayed then
+  if found[1] ~= store or less(found[2], ARGV[2]) or less(found[3], ARGV[3]) or strayed then
     return with_space('below')
+  end
+  if lengths ~= '' then
+    local known = {}
+    for _, length in ipairs(grown(found[4])) do known[length] = true end
+    for length in string.gmatch(lengths, '%d+') do
+      if not known[tonumber(length)] then return with_space('below') end
+    end
   end
   return nil
 end

@@ -7,6 +7,6 @@ if ARGV[2] ~= '0' then return {'unknown'} end
 for field = 6, #ARGV, 2 do
   redis.call('HSET', space, ARGV[field], ARGV[field + 1])
 end
-redis.call('HSET', space, 'store', ARGV[1], 'revision', '1', 'returned', '', 'sealed', '0',
+redis.call('HSET', space, 'store', string.match(ARGV[1], '^%S*'), 'revision', '1', 'returned', '', 'sealed', '0',
   'created_at', now())
 return with_space('made')

@@ -1,13 +1,9 @@
 -- Appends a generation to a space. ARGV: as for `refusal`, then the definition that has it, in
 -- JSON, and the capacity of all generations.
-local found = redis.call('HMGET', space, 'definition', 'capacity', 'revision', 'sealed')
--- What was seen counts only up to the capacity: a growth may have been lost, and only growing again
--- makes room to advance beyond what was seen of it.
-local seen = ARGV[3]
-if found[2] and less(found[2], seen) then seen = found[2] end
-local refused = refusal(seen)
+local refused = refusal()
 if refused then return refused end
-if found[4] == '1' then return {'sealed'} end
+local found = redis.call('HMGET', space, 'definition', 'revision', 'sealed')
+if found[3] == '1' then return {'sealed'} end
 local known, wanted = grown(found[1]), grown(ARGV[6])
 for number, length in ipairs(known) do
   if wanted[number] ~= length then return {'outdated'} end
@@ -15,6 +11,6 @@ end
 if #wanted > #known + 1 then return {'outdated'} end
 if #wanted > #known then
   redis.call('HSET', space, 'definition', ARGV[6], 'capacity', ARGV[7],
-    'revision', plus(found[3], '1'))
+    'revision', plus(found[2], '1'))
 end
 return with_space('ok')

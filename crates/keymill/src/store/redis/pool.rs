@@ -23,7 +23,7 @@ use crate::store::keys::{
     KeyId, KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses,
 };
 use crate::store::values::{json, millis};
-use crate::store::{ERA, NamePurpose, Store, StoreError};
+use crate::store::{ERA, NamePurpose, NewName, Store, StoreError, next_era};
 
 /// The most keys of one script: others wait for as long as it runs.
 const KEYS_MAX: usize = 5_000;
@@ -55,9 +55,15 @@ impl KeyStore for RedisStore {
         // So far ahead that no clock gets there, and still a time that can be added to.
         let ttl = ask.ttl.map(|ttl| millis(ttl).min(i64::MAX / 2).to_string());
         script.arg(&ask.instance.id).arg(size).arg(ask.share.max(1)).arg(ttl.unwrap_or_default());
+        if let Some(last) = &ask.last {
+            script.arg(&last.key.key).arg((last.revision / ERA * ERA).to_string());
+            script.arg(next_era(last.revision).to_string());
+        }
         let (status, answer) = self.change(&connection, &ask.space, &ask.floor, &script).await?;
-        if status == "sealed" {
-            return Err(StoreError::Sealed(ask.space.clone()));
+        match (status.as_str(), &ask.last) {
+            ("sealed", _) => return Err(StoreError::Sealed(ask.space.clone())),
+            ("lost", Some(last)) => return Err(last.lost(&ask.space, &ask.floor)),
+            _ => {}
         }
         let mut keys = Vec::new();
         for pair in answer.get(3..).unwrap_or_default().chunks_exact(2) {
@@ -124,7 +130,7 @@ impl KeyStore for RedisStore {
     }
 
     async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
-        let name = self.named(space, key).await?;
+        let name = self.named(space, &NewName { key: key.to_owned(), ordinal: None }).await?;
         let name = name.filter(|name| name.purpose == NamePurpose::Pool);
         Ok(name.map(|name| KeyPlace { space: name.space, id: 0, key: name.key }))
     }
@@ -332,7 +338,7 @@ fn claimed_from(place: &str, key: &str) -> Result<Claimed, StoreError> {
 /// How far a space has come, as scripts begin their answers.
 fn mark_from(answer: &[String], history: History) -> Result<Mark, StoreError> {
     let number = |index: usize| rows::number(answer.get(index));
-    Ok(Mark { revision: number(0)?, next: number(1)?, history })
+    Ok(Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() })
 }
 
 /// A score, which the server may write as `1e+12`.

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::floor::{History, Mark};
+use crate::floor::{History, Lengths, Mark};
 use crate::instance::Instance;
+use crate::space::Definition;
 use crate::store::keys::UsedKey;
 use crate::store::values::{from_json, time};
 use crate::store::{
@@ -45,16 +46,22 @@ pub(super) fn space_from(
 ) -> Option<Result<SpaceRecord, StoreError>> {
     let read = || {
         let whole = |name: &str| number(fields.get(name));
+        let definition: Definition = from_json(&field(fields, "definition")?)?;
         Ok(SpaceRecord {
             name: name.to_owned(),
-            definition: from_json(&field(fields, "definition")?)?,
             tuning: from_json(&field(fields, "tuning")?)?,
             fingerprint: fields.get("fingerprint").cloned(),
             capacity: whole("capacity")?,
-            mark: Mark { revision: whole("revision")?, next: whole("next")?, history },
+            mark: Mark {
+                revision: whole("revision")?,
+                next: whole("next")?,
+                history,
+                grown: Lengths::of(&definition.grown),
+            },
             returned: ranges_from(&field(fields, "returned")?)?,
             sealed: field(fields, "sealed")? == "1",
             created_at: time(number(fields.get("created_at"))?),
+            definition,
         })
     };
     (!fields.is_empty()).then(read)

@@ -6,12 +6,12 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::rows::name_of;
 use super::tx::Tx;
 use super::{SKIPS, SqliteStore};
-use crate::floor::Mark;
+use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
-    KeyId, KeyPlace, KeyStore, KeyUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id,
-    key_id,
+    KeyId, KeyPlace, KeyStore, KeyUse, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses,
+    first_id, key_id,
 };
 use crate::store::values::{millis, now, signed, time, unsigned};
 use crate::store::{NameBatch, NamePurpose, NewName, Purpose, SpaceRecord, StoreError};
@@ -44,8 +44,11 @@ const USED_RETIRE: &str = "INSERT INTO used_keys
 const USED: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
     FROM used_keys WHERE space = ?1 AND id = ?2";
 const USED_PAGE: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
-    FROM used_keys WHERE space = ?1 AND (used_at, id) > (?2, ?3) AND used_at >= ?4 AND used_at < ?5
-    AND (?6 IS NULL OR caller = ?6) ORDER BY used_at, id LIMIT ?7";
+    FROM used_keys WHERE space = ?1 AND (used_at, id) > (?2, ?3) AND used_at < ?4
+    ORDER BY used_at, id LIMIT ?5";
+const USED_PAGE_OF: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
+    FROM used_keys WHERE space = ?1 AND (used_at, id) > (?2, ?3) AND used_at < ?4
+    AND caller = ?6 AND caller <> '' ORDER BY used_at, id LIMIT ?5";
 const KEY: &str = "SELECT reserved_by, reserved_at FROM available_keys
     WHERE space = ?1 AND id = ?2";
 const NAME_ADD: &str = "INSERT INTO pool_names (space, key, id) VALUES (?1, ?2, ?3)
@@ -152,17 +155,19 @@ impl KeyStore for SqliteStore {
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
         let page = page.clone();
         self.read(move |connection| {
-            let (after, id) =
-                page.after.map_or((i64::MIN, 0), |(at, id)| (at.as_millisecond(), id));
-            let from = page.from.map_or(i64::MIN, |from| from.as_millisecond());
+            let (after, id) = page.after_or_from();
             let to = page.to.map_or(i64::MAX, |to| to.as_millisecond());
-            connection
-                .prepare_cached(USED_PAGE)?
-                .query_map(
-                    params![page.space, after, id, from, to, page.caller, page.limit],
-                    used_from,
-                )?
-                .collect()
+            let used = match &page.caller {
+                None => connection
+                    .prepare_cached(USED_PAGE)?
+                    .query_map(params![page.space, after, id, to, page.limit], used_from)?
+                    .collect(),
+                Some(caller) => connection
+                    .prepare_cached(USED_PAGE_OF)?
+                    .query_map(params![page.space, after, id, to, page.limit, caller], used_from)?
+                    .collect(),
+            };
+            used
         })
         .await
     }
@@ -218,6 +223,7 @@ impl Tx<'_> {
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
+        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, &ask.floor)?;
         let available = self.pool_size(&ask.space)?;
         let (size, first) = (ask.size_of(available), first_id(space.mark.revision));
         let outlived = now() - millis(ask.reserve_max);
@@ -230,7 +236,7 @@ impl Tx<'_> {
             keys = self.keys(FRESH, params![ask.space, first, signed(size)])?;
         }
         if keys.is_empty() {
-            return Ok(Claim { mark: space.mark, keys, available: 0 });
+            return Ok(Claim { mark: space.mark, keys, available });
         }
         let (at, instance) = (now(), &ask.instance.id);
         let expires_at = ask.ttl.map(|ttl| at.saturating_add(millis(ttl)));
@@ -267,7 +273,9 @@ impl Tx<'_> {
 
     fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
         let space = self.space_above(&uses.space, &uses.floor)?;
-        let (at, first) = (now(), first_id(space.mark.revision));
+        self.check_last(&space, uses.last.as_ref(), &uses.instance, &uses.floor)?;
+        let at = now();
+        let first = if uses.pooled { first_id(space.mark.revision) } else { KeyId::MIN };
         let expires_at = uses.ttl.map(|ttl| at.saturating_add(millis(ttl)));
         let mut may_go = Vec::with_capacity(uses.keys.len());
         for used in &uses.keys {
@@ -301,7 +309,8 @@ impl Tx<'_> {
             }
             let mut found = None;
             for (number, key) in input.candidates.iter().enumerate() {
-                if self.query(|connection| name_of(connection, &batch.space, key))?.is_none() {
+                let name = NewName { key: key.clone(), ordinal: None };
+                if self.query(|connection| name_of(connection, &batch.space, &name))?.is_none() {
                     self.put_name(&batch.space, key, None, NamePurpose::Digest, "")?;
                     self.execute(DIGEST_ADD, params![batch.space, input.hash, key, at])?;
                     found = Some(DigestKey { key: key.clone(), made: Some(number) });
@@ -328,6 +337,27 @@ impl Tx<'_> {
             self.execute(NAME_ADD, params![batch.space, new.key, id])?;
         }
         self.execute(AVAILABLE_ADD, params![batch.space, signed(made.len() as u64)]).map(drop)
+    }
+
+    /// Refuses where the last use is not on record any more.
+    fn check_last(
+        &self,
+        space: &SpaceRecord,
+        last: Option<&LastUse>,
+        instance: &str,
+        floor: &Floor,
+    ) -> Result<(), StoreError> {
+        let Some(last) = last.filter(|last| last.is_expected(space.mark.revision)) else {
+            return Ok(());
+        };
+        let used = self.query(|connection| {
+            let mut used = connection.prepare_cached(USED)?;
+            used.query_row(params![space.name, last.key.id], used_from).optional()
+        })?;
+        match used {
+            Some(used) if used.instance == instance && used.key == last.key.key => Ok(()),
+            _ => Err(last.lost(&space.name, floor)),
+        }
     }
 
     /// Drops what was available before an advance.

@@ -1,12 +1,13 @@
 //! From rows of SQLite to the store's records.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{NAME, SPACE};
-use crate::floor::Mark;
+use super::{IMPORTED, NAME, SPACE};
+use crate::floor::{Lengths, Mark};
 use crate::instance::Instance;
-use crate::store::values::{time, unsigned};
-use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord};
+use crate::space::Definition;
+use crate::store::values::{signed, time, unsigned};
+use crate::store::{LeaseRecord, NamePurpose, NameRecord, NewName, Purpose, SpaceRecord};
 
 pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
     connection.prepare_cached("SELECT identity FROM store")?.query_row([], |row| row.get(0))
@@ -30,20 +31,22 @@ pub(super) fn all_spaces(connection: &Connection) -> rusqlite::Result<Vec<SpaceR
 }
 
 pub(super) fn space_from(row: &Row<'_>) -> rusqlite::Result<SpaceRecord> {
+    let definition: Definition = parse(row, 1)?;
     Ok(SpaceRecord {
         name: row.get(0)?,
-        definition: parse(row, 1)?,
         tuning: parse(row, 2)?,
         fingerprint: row.get(3)?,
         capacity: unsigned(row.get(4)?),
         mark: Mark {
             next: unsigned(row.get(5)?),
             revision: unsigned(row.get(6)?),
+            grown: Lengths::of(&definition.grown),
             ..Mark::default()
         },
         sealed: row.get(7)?,
         created_at: time(row.get(8)?),
         returned: parse(row, 9)?,
+        definition,
     })
 }
 
@@ -63,7 +66,7 @@ pub(super) fn lease_from(row: &Row<'_>) -> rusqlite::Result<LeaseRecord> {
 pub(super) fn name_of(
     connection: &Connection,
     space: &str,
-    key: &str,
+    name: &NewName,
 ) -> rusqlite::Result<Option<NameRecord>> {
     let name_from = |row: &Row<'_>| {
         Ok(NameRecord {
@@ -76,7 +79,12 @@ pub(super) fn name_of(
             removed_at: row.get::<_, Option<i64>>(6)?.map(time),
         })
     };
-    connection.prepare_cached(NAME)?.query_row([space, key], name_from).optional()
+    let mut by_key = connection.prepare_cached(NAME)?;
+    let known = by_key.query_row([space, &name.key], name_from).optional()?;
+    let Some(ordinal) = name.ordinal.filter(|_| known.is_none()) else { return Ok(known) };
+    let mut imported = connection.prepare_cached(IMPORTED)?;
+    let at = imported.query_row(params![space, signed(ordinal)], |row| row.get(0)).optional()?;
+    Ok(at.map(|at| name.imported(space, time(at))))
 }
 
 pub(super) fn instance_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Instance> {

@@ -5,19 +5,16 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::rows::{identity, name_of, space_named};
+use super::rows::{identity, space_named};
 use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, NAME_PUT, NAME_REMOVE,
-    SPACE_GROW, SPACE_MOVE, floor_file, fold_error,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_DEFINE, SPACE_MOVE,
+    floor_file, fold_error,
 };
 use crate::floor::{Floor, mark_in};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::{json, now, signed, unsigned};
-use crate::store::{
-    Grant, LeaseAsk, LeaseId, NameBatch, NamePurpose, NameRecord, Named, Naming, Purpose,
-    SpaceRecord, StoreError,
-};
+use crate::store::{Grant, LeaseAsk, LeaseId, Purpose, SpaceRecord, StoreError};
 
 /// A transaction whose errors are the store's.
 pub(super) struct Tx<'a> {
@@ -69,13 +66,18 @@ impl Tx<'_> {
         capacity: u64,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let mut space = self.space(name)?;
-        let floor = self.shared_floor(name, floor)?;
-        space.check_floor_to_grow(&self.query(identity)?, &floor)?;
+        let mut space = self.space_above(name, floor)?;
         if space.grow(definition, capacity)? {
-            self.execute(SPACE_GROW, params![name, json(definition), signed(capacity)])?;
+            self.define(&space)?;
+            self.move_to(&space)?;
         }
         Ok(space)
+    }
+
+    /// Writes down the generations of a space.
+    pub(super) fn define(&self, space: &SpaceRecord) -> Result<(), StoreError> {
+        let (definition, capacity) = (json(&space.definition), signed(space.capacity));
+        self.execute(SPACE_DEFINE, params![space.name, definition, capacity]).map(drop)
     }
 
     pub(super) fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -108,73 +110,12 @@ impl Tx<'_> {
         Ok(grant)
     }
 
-    pub(super) fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor)?;
-        if space.sealed {
-            return Err(StoreError::Sealed(batch.space.clone()));
-        }
-        batch.check_generations(&space)?;
-        let (mut outcomes, mut made) = (Vec::with_capacity(batch.names.len()), Vec::new());
-        for new in &batch.names {
-            let known = self.name(&batch.space, &new.key)?;
-            let outcome = batch.judge(&space, new, known.as_ref());
-            if outcome == Naming::Made {
-                self.put_name(&batch.space, &new.key, new.ordinal, batch.purpose, &batch.owner)?;
-                made.push(new);
-            }
-            outcomes.push(outcome);
-        }
-        if !made.is_empty() {
-            space.mark.revision += 1;
-            self.move_to(&space)?;
-            if batch.purpose == NamePurpose::Pool {
-                self.pool_names(batch, &space, &made)?;
-            }
-        }
-        Ok(Named { mark: space.mark, outcomes })
-    }
-
-    pub(super) fn put_name(
-        &self,
-        space: &str,
-        key: &str,
-        ordinal: Option<u64>,
-        purpose: NamePurpose,
-        owner: &str,
-    ) -> Result<(), StoreError> {
-        let ordinal = ordinal.map(signed);
-        let params = params![space, key, ordinal, purpose.name(), owner, now()];
-        self.execute(NAME_PUT, params).map(drop)
-    }
-
-    pub(super) fn remove_name(
-        &self,
-        name: &str,
-        key: &str,
-        owner: &str,
-        floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        let mut space = self.space_above(name, floor)?;
-        let known = self.name(name, key)?.filter(|known| known.removed_at.is_none());
-        if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
-            return Ok(known);
-        }
-        self.execute(NAME_REMOVE, params![name, key, now()])?;
-        space.mark.revision += 1;
-        self.move_to(&space)?;
-        self.name(name, key)
-    }
-
     /// The caller's floor, or the one that all processes on this file share where that is higher:
     /// read here, where no other process can be granted anything meanwhile.
     fn shared_floor(&self, name: &str, floor: &Floor) -> Result<Floor, StoreError> {
         let shared = mark_in(&floor_file(self.path), &floor.store, name)
             .map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
         Ok(Floor { store: floor.store.clone(), mark: floor.mark.max(shared) })
-    }
-
-    fn name(&self, space: &str, key: &str) -> Result<Option<NameRecord>, StoreError> {
-        self.query(|connection| name_of(connection, space, key))
     }
 
     /// Writes down how far a space has come.

@@ -1,9 +1,10 @@
 //! Growth: more ordinals behind the last, once, and names that are older than their generation.
 
+use keymill::floor::{Lengths, Mark};
 use keymill::space::Definition;
 use keymill::store::{Naming, SpaceRecord, StoreError};
 
-use super::{Case, is_went_back, to};
+use super::{Case, is_went_back, name_only, to};
 
 pub(super) async fn growing_makes_more_ordinals(case: &Case) {
     case.with_capacity(10).await;
@@ -15,6 +16,7 @@ pub(super) async fn growing_makes_more_ordinals(case: &Case) {
     let mut expected = before.clone();
     (expected.definition, expected.capacity) = (definition(&[8]), 110);
     expected.mark.revision += 1;
+    expected.mark.grown = Lengths::of(&[8]);
     assert_eq!(grown, expected);
     assert_eq!(case.store.space(&case.space).await.unwrap(), grown);
     assert!(case.store.spaces().await.unwrap().contains(&grown));
@@ -76,7 +78,7 @@ pub(super) async fn a_sealed_space_does_not_grow(case: &Case) {
     assert_eq!(case.store.space(&case.space).await.unwrap(), sealed);
 }
 
-pub(super) async fn growing_knows_the_floor_but_for_a_growth_that_was_lost(case: &Case) {
+pub(super) async fn growing_knows_the_floor(case: &Case) {
     case.with_capacity(10).await;
     let grow = async |revision, next| {
         let floor = case.floor(revision, next).await;
@@ -84,17 +86,28 @@ pub(super) async fn growing_knows_the_floor_but_for_a_growth_that_was_lost(case:
     };
     assert!(is_went_back(&grow(50, 0).await), "a revision that is not there");
     assert!(is_went_back(&grow(0, 5).await), "ordinals that are not there");
-    assert!(is_went_back(&grow(0, 60).await), "ordinals that are not there, of a growth too");
-    // Beyond all that there is without the growth, and there is nothing to repeat.
-    case.store.advance(&case.space, to(60), &case.instance).await.unwrap();
-    assert_eq!(case.mark().await.next, 10);
-    assert_eq!(grow(0, 60).await.unwrap().capacity, 110);
-    // What was seen of it still counts for everything else.
+}
+
+pub(super) async fn a_growth_that_was_lost_is_made_again_by_an_advance(case: &Case) {
+    let capacity = definition(&[]).capacity().unwrap();
+    case.with_capacity(capacity).await;
     let mut ask = case.ask(1);
-    ask.floor = case.floor(0, 60).await;
-    assert!(is_went_back(&case.lease_as(ask.clone()).await));
-    case.store.advance(&case.space, to(60), &case.instance).await.unwrap();
-    assert_eq!(case.lease_as(ask).await.unwrap().ordinals, 60..61);
+    ask.floor = case.floor(0, 0).await;
+    ask.floor.mark.grown = Lengths::of(&[8, 9]);
+    assert!(is_went_back(&case.lease_as(ask.clone()).await), "lengths that are not there");
+    let seen = Mark { grown: Lengths::of(&[8, 9]), ..to(capacity + 5) };
+    let after = case.store.advance(&case.space, seen, &case.instance).await.unwrap();
+    assert_eq!(after.definition.grown, [8, 9]);
+    assert_eq!(after.capacity, definition(&[8, 9]).capacity().unwrap());
+    assert_eq!(after, case.store.space(&case.space).await.unwrap());
+    assert_eq!(case.lease_as(ask).await.unwrap().ordinals, capacity + 5..capacity + 6);
+    // Another length in its place would give ordinals other keys.
+    let other = Mark { grown: Lengths::of(&[8, 10]), ..Mark::default() };
+    let refusal = case.store.advance(&case.space, other, &case.instance).await;
+    assert!(matches!(refusal, Err(StoreError::Broken(_))), "{refusal:?}");
+    let less = Mark { grown: Lengths::of(&[8]), ..Mark::default() };
+    let after = case.store.advance(&case.space, less, &case.instance).await.unwrap();
+    assert_eq!(after.definition.grown, [8, 9], "it never shrinks");
 }
 
 pub(super) async fn names_located_among_other_generations_are_refused(case: &Case) {
@@ -107,7 +120,7 @@ pub(super) async fn names_located_among_other_generations_are_refused(case: &Cas
         assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
     }
     assert_eq!(case.mark().await, before);
-    assert_eq!(case.store.named(&case.space, "abcdefgh").await.unwrap(), None);
+    assert_eq!(case.store.named(&case.space, &name_only("abcdefgh")).await.unwrap(), None);
     let names = [("abcdefgh", Some(50)), ("old", Some(3)), ("plain", None)];
     let outcomes = case.names_among(2, &names, "me").await.unwrap();
     assert_eq!(outcomes, [Naming::Made, Naming::Taken, Naming::Made]);

@@ -18,7 +18,7 @@ use keymill::store::{
     KeyStore, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose, StoreError,
 };
 
-use super::{Case, is_went_back, to};
+use super::{Case, is_went_back, name_only, to};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -277,7 +277,7 @@ pub(super) async fn changes_of_keys_below_the_floor_are_refused(case: &Case) {
     }
     assert_eq!(case.available().await, 7);
     assert_eq!(case.used(&claimed[0]).await.retired_at, None);
-    assert_eq!(case.store.named(&case.space, "aaa").await.unwrap(), None);
+    assert_eq!(case.store.named(&case.space, &name_only("aaa")).await.unwrap(), None);
     let ask = ClaimAsk { floor: case.floor(revision, next).await, ..case.claim_ask(5).await };
     assert_eq!(case.rows().claim(&ask).await.unwrap().keys.len(), 5);
 }
@@ -543,7 +543,7 @@ pub(super) async fn the_key_of_a_digest_is_nobody_elses(case: &Case) {
     let floor = case.floor(0, 0).await;
     let left = case.store.remove_name(&case.space, "aaa", "", &floor).await.unwrap().unwrap();
     assert_eq!((left.purpose, left.removed_at), (NamePurpose::Digest, None));
-    assert_eq!(case.store.named(&case.space, "aaa").await.unwrap(), Some(left));
+    assert_eq!(case.store.named(&case.space, &name_only("aaa")).await.unwrap(), Some(left));
     assert_eq!(case.digest(&[input(1, &["aaa"])]).await, [old_key("aaa")]);
     assert_eq!(case.available().await, 0);
 }
@@ -807,6 +807,7 @@ impl Case {
             enough: None,
             write: writer(),
             capacity: u64::MAX,
+            era: self.mark().await.revision / keymill::store::ERA,
             floor: self.floor(0, 0).await,
         }
     }
@@ -825,6 +826,7 @@ impl Case {
             reserve: false,
             reserve_max: HOUR,
             ttl: None,
+            last: None,
             floor: self.floor(0, 0).await,
         }
     }
@@ -952,6 +954,7 @@ impl Case {
             keys: keys.iter().map(key_use).collect(),
             pooled: true,
             ttl: None,
+            last: None,
             floor: self.floor(0, 0).await,
         }
     }

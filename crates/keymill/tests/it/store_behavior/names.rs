@@ -5,18 +5,18 @@ use std::collections::HashSet;
 use keymill::instance::Instance;
 use keymill::store::{NameBatch, NamePurpose, Naming, NewName, Opening, StoreError};
 
-use super::{Case, is_went_back};
+use super::{Case, is_went_back, name_only};
 
 pub(super) async fn a_name_is_made_once_and_found_after(case: &Case) {
     case.with_capacity(100).await;
     let before = case.mark().await;
-    assert_eq!(case.store.named(&case.space, "sale").await.unwrap(), None);
+    assert_eq!(case.store.named(&case.space, &name_only("sale")).await.unwrap(), None);
     assert_eq!(case.name("sale", None, "me").await, Naming::Made);
     assert_eq!(case.mark().await.revision, before.revision + 1, "a name is a change");
     assert_eq!(case.name("sale", None, "me").await, Naming::Mine);
     assert_eq!(case.name("sale", None, "you").await, Naming::Taken);
     assert_eq!(case.mark().await.revision, before.revision + 1);
-    let found = case.store.named(&case.space, "sale").await.unwrap().unwrap();
+    let found = case.store.named(&case.space, &name_only("sale")).await.unwrap().unwrap();
     assert_eq!((found.key.as_str(), found.owner.as_str()), ("sale", "me"));
     assert_eq!((found.ordinal, found.purpose), (None, NamePurpose::Alias));
     assert!(found.removed_at.is_none());
@@ -54,7 +54,7 @@ pub(super) async fn a_named_ordinal_is_skipped_for_ever(case: &Case) {
     // Whoever comes next may have it, also when its range was granted since.
     case.lease(900).await;
     assert_eq!(case.name("b", Some(700), "you").await, Naming::Made);
-    let found = case.store.named(&case.space, "b").await.unwrap().unwrap();
+    let found = case.store.named(&case.space, &name_only("b")).await.unwrap().unwrap();
     assert_eq!((found.owner.as_str(), found.removed_at), ("you", None));
 }
 
@@ -64,8 +64,10 @@ pub(super) async fn a_batch_tells_of_each_name(case: &Case) {
     let names = [("one", Some(20)), ("low", Some(5)), ("two", None), ("one", Some(20))];
     let outcomes = case.names(&names, "me").await.unwrap();
     assert_eq!(outcomes, [Naming::Made, Naming::Taken, Naming::Made, Naming::Mine]);
-    let many: Vec<(String, Option<u64>)> =
-        (100..100 + case.store.names_max() as u64).map(|it| (format!("n{it}"), Some(it))).collect();
+    let many: Vec<(String, Option<u64>)> = (100..100
+        + case.store.names_max(NamePurpose::Alias) as u64)
+        .map(|it| (format!("n{it}"), Some(it)))
+        .collect();
     let many: Vec<(&str, Option<u64>)> =
         many.iter().map(|(key, ordinal)| (key.as_str(), *ordinal)).take(800).collect();
     let outcomes = case.names(&many, "me").await.unwrap();
@@ -189,4 +191,49 @@ impl Case {
         };
         Ok(self.store.add_names(&batch).await?.outcomes)
     }
+}
+
+pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
+    case.with_capacity(10_000).await;
+    case.lease(10).await;
+    let import = async |ordinals: Vec<u64>| {
+        let names = ordinals
+            .into_iter()
+            .map(|ordinal| NewName { key: format!("k{ordinal}"), ordinal: Some(ordinal) });
+        let batch = NameBatch {
+            space: case.space.clone(),
+            purpose: NamePurpose::Used,
+            owner: String::new(),
+            names: names.collect(),
+            generations: 1,
+            floor: case.floor(0, 0).await,
+        };
+        case.store.add_names(&batch).await.unwrap().outcomes
+    };
+    use Naming::{Made, Mine, Taken};
+    let before = case.mark().await.revision;
+    assert_eq!(import(vec![3, 70, 20, 70]).await, [Taken, Made, Made, Mine]);
+    assert_eq!(case.mark().await.revision, before + 1, "an import is a change");
+    assert_eq!(import(vec![20, 21]).await, [Mine, Made]);
+    assert_eq!(case.name("k20", Some(20), "").await, Taken, "an alias");
+    assert_eq!(case.name("k22", Some(22), "me").await, Made);
+    assert_eq!(import(vec![22]).await, [Taken]);
+    let skips = case.store.skips(&case.space, 15..9_000).await.unwrap();
+    assert_eq!(skips, [20, 21, 22, 70]);
+    let named = NewName { key: "k70".to_owned(), ordinal: Some(70) };
+    let found = case.store.named(&case.space, &named).await.unwrap().unwrap();
+    assert_eq!(
+        (found.purpose, found.ordinal, found.key.as_str()),
+        (NamePurpose::Used, Some(70), "k70")
+    );
+    let floor = case.floor(0, 0).await;
+    let removed = case.store.remove_name(&case.space, "k70", "", &floor).await.unwrap();
+    assert!(removed.is_none_or(|known| known.removed_at.is_none()), "it is in use for good");
+    assert_eq!(case.store.skips(&case.space, 60..80).await.unwrap(), [70]);
+    // As many as fit into a batch.
+    let many = case.store.names_max(NamePurpose::Used) as u64;
+    let all: Vec<u64> = (100..100 + many.min(9_900)).collect();
+    let outcomes = import(all.clone()).await;
+    assert!(outcomes.iter().all(|outcome| *outcome == Made));
+    assert_eq!(case.store.skips(&case.space, 100..10_000).await.unwrap(), all);
 }
