@@ -210,7 +210,13 @@ impl Bench {
     }
 
     async fn claim(&self, space: &Space, size: u64, after: i64) -> (usize, i64) {
-        let ask = ClaimAsk {
+        let ask = self.claim_ask(space, size, after).await;
+        let claim = self.store.keys().unwrap().claim(&ask).await.unwrap();
+        (claim.keys.len(), claim.keys.last().map_or(after, |last| last.id + 1))
+    }
+
+    async fn claim_ask(&self, space: &Space, size: u64, after: i64) -> ClaimAsk {
+        ClaimAsk {
             space: space.name.clone(),
             instance: self.instance.clone(),
             size,
@@ -221,9 +227,7 @@ impl Bench {
             ttl: None,
             last: None,
             floor: self.floor().await,
-        };
-        let claim = self.store.keys().unwrap().claim(&ask).await.unwrap();
-        (claim.keys.len(), claim.keys.last().map_or(after, |last| last.id + 1))
+        }
     }
 
     async fn floor(&self) -> keymill::floor::Floor {
@@ -246,20 +250,35 @@ impl Bench {
                 &space,
             )
             .await;
-        // The same row, in a commit of its own.
-        let alone = self.space(Kind::Shuffled, Audit::Batch).await;
+        // The same rows, in a commit each.
+        let other = self.space(kind, Audit::Key).await;
+        let pooled = kind == Kind::Pooled;
+        let mut reserved = Vec::new();
+        if pooled {
+            let fill = Filling::Add(60_000);
+            self.service.fill_pool(&other.name, fill, |_, _| {}).await.unwrap();
+            let mut ask = self.claim_ask(&other, 10_000, i64::MIN).await;
+            ask.reserve = true;
+            for _ in 0..6 {
+                reserved.extend(self.store.keys().unwrap().claim(&ask).await.unwrap().keys);
+            }
+        }
+        let reserved = Arc::new(reserved);
         let (store, instance, floor) =
             (self.store.clone(), self.instance.id.clone(), self.floor().await);
         let alone = self
             .crowd(
                 move |_, number, space| {
-                    let key =
-                        KeyUse { id: number, key: format!("k{number}"), caller: "caller".into() };
+                    let place = usize::try_from(number).unwrap();
+                    let key = reserved.get(place).cloned().unwrap_or_else(|| {
+                        keymill::store::keys::Claimed { id: number, key: format!("k{number}") }
+                    });
+                    let key = KeyUse { id: key.id, key: key.key, caller: "caller".into() };
                     let uses = Uses {
                         space: space.name.clone(),
                         instance: instance.clone(),
                         keys: vec![key],
-                        pooled: false,
+                        pooled,
                         ttl: None,
                         last: None,
                         floor: floor.clone(),
@@ -270,7 +289,7 @@ impl Bench {
                         let _ = store.keys().unwrap().note(&uses).await;
                     }
                 },
-                &alone,
+                &other,
             )
             .await;
         println!(

@@ -12,7 +12,8 @@ use keymill_proof::backend::{Kind, skip};
 use keymill_proof::dice::Dice;
 use keymill_proof::{Client, Server, ServerSpec, binary};
 
-use super::put;
+use super::went_back::{Way, back_up, restore};
+use super::{Received, eventually, is_problem, put, take};
 
 const KEYS: usize = 40_000;
 /// How long the servers are harmed.
@@ -161,6 +162,46 @@ fn check(store: &str, audit: &str) {
         assert!(used.len() - given.len() <= cut_off, "keys on record that nobody was given");
     }
     assert!(kills > 0 && pauses > 0);
+}
+
+/// Keys that the backup still has in the pool were handed out since.
+#[test]
+fn a_pool_that_was_restored_under_living_instances_repeats_nothing() {
+    for audit in ["batch", "key"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let store = format!("sqlite:{}", folder.join("keymill.db").display());
+        let spec =
+            |name| ServerSpec::keymill(folder, name).env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2");
+        let servers = ["d0", "d1"].map(|name| Server::start(&spec(name)));
+        let definition = format!(
+            r#"{{"kind":"pooled","audit":"{audit}","lease_size_min":50,"lease_size_max":50}}"#
+        );
+        put(&servers[0], "pool", &definition);
+        keymill(&store, folder, &["pool", "fill", "pool", "--count", "5000"]);
+        let mut received = Received::default();
+        for server in &servers {
+            received.add(&take(server, "pool", 60));
+        }
+        back_up(folder);
+        for server in &servers {
+            received.add(&take(server, "pool", 400));
+        }
+        restore(folder, Way::InPlace);
+        for server in &servers {
+            let refusal = received.drain(server.address(), "pool", 20);
+            is_problem(&refusal, 503, "store_went_back");
+        }
+        keymill(&store, folder, &["space", "advance", "pool"]);
+        keymill(&store, folder, &["pool", "fill", "pool", "--count", "1000"]);
+        for server in &servers {
+            eventually("keys of the new era", || {
+                let answer = take(server, "pool", 100);
+                answer.status == 200 && received.add(&answer) > 0
+            });
+        }
+        println!("{audit}: {} keys, none twice", received.keys.len());
+    }
 }
 
 /// Takes of whichever server is there, until the pool is empty for longer than reservations last.

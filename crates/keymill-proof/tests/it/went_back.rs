@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use super::{Received, eventually, get, is_problem, spec, take};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+pub(super) enum Way {
     /// The file is replaced by rename, with its log gone.
     Rename,
     /// The file is restored in place, with SQLite's backup.
@@ -284,11 +284,11 @@ fn a_log_removed_under_an_instance_ends_its_grants_and_repeats_nothing() {
     }
 }
 
-fn back_up(folder: &Path) {
+pub(super) fn back_up(folder: &Path) {
     copy(&folder.join("keymill.db"), &folder.join("backup.db"));
 }
 
-fn restore(folder: &Path, way: Way) {
+pub(super) fn restore(folder: &Path, way: Way) {
     let (backup, live) = (folder.join("backup.db"), folder.join("keymill.db"));
     match way {
         Way::InPlace => copy(&backup, &live),

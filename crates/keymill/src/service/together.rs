@@ -13,6 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::store::StoreError;
 
+/// How often others may have a turn before a commit begins.
+const TURNS: usize = 4;
 /// How many requests may wait.
 const QUEUE_MAX: usize = 1_024;
 /// How long one waits for its turn and its answer.
@@ -45,12 +47,16 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
             while let Some(first) = jobs.recv().await {
                 let mut size = size_of(&first.asked);
                 let (mut asked, mut answers) = (vec![first.asked], vec![first.answer]);
-                while size < size_max
-                    && let Ok(job) = jobs.try_recv()
-                {
-                    size += size_of(&job.asked);
-                    asked.push(job.asked);
-                    answers.push(job.answer);
+                // Those whom the last commit has answered ask again all at once: they are let in.
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                    while size < size_max
+                        && let Ok(job) = jobs.try_recv()
+                    {
+                        size += size_of(&job.asked);
+                        asked.push(job.asked);
+                        answers.push(job.answer);
+                    }
                 }
                 // A task of its own: one that panics fails alone.
                 let committed = tokio::spawn(commit(asked)).await.unwrap_or_else(|_| {

@@ -79,8 +79,10 @@ const LEASE_PAGE: &str = "SELECT space, lease, start_ordinal, end_ordinal, close
     ORDER BY space, lease LIMIT $4";
 const HELD_ELSEWHERE: &str = "SELECT coalesce(sum(end_ordinal - start_ordinal), 0)::bigint
     FROM leases WHERE space = $1 AND instance <> $2 AND closed_at IS NULL AND purpose = 'lease'";
-const NAMES: &str = "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
-    FROM names WHERE space = $1 AND key = ANY($2)";
+// One by one, because without statistics the server would read all of a space to find many.
+const NAMES: &str = "SELECT found.* FROM unnest($2::text[]) AS wanted (key) CROSS JOIN LATERAL (
+    SELECT space, names.key, ordinal, purpose, owner, created_at, removed_at
+    FROM names WHERE space = $1 AND names.key = wanted.key LIMIT 1) AS found";
 const NAMES_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
     SELECT $1, key, ordinal, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     FROM unnest($2::text[], $3::bigint[]) AS new (key, ordinal)
@@ -89,8 +91,9 @@ const NAMES_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner,
 const NAME_REMOVE: &str = "UPDATE names
     SET removed_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     WHERE space = $1 AND key = $2";
-const IMPORTED: &str = "SELECT ordinal, imported_at FROM imported
-    WHERE space = $1 AND ordinal = ANY($2)";
+const IMPORTED: &str = "SELECT found.* FROM unnest($2::bigint[]) AS wanted (ordinal)
+    CROSS JOIN LATERAL (SELECT imported.ordinal, imported_at
+    FROM imported WHERE space = $1 AND imported.ordinal = wanted.ordinal LIMIT 1) AS found";
 const IMPORTED_ADD: &str = "INSERT INTO imported (space, ordinal, imported_at)
     SELECT $1, ordinal, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     FROM unnest($2::bigint[]) AS new (ordinal)";

@@ -434,3 +434,57 @@ fn growth_that_cannot_be_is_refused_with_the_reason() {
     place.ok(&["space", "seal", "links", "--yes"]);
     refused("links", "9", 4, "sealed");
 }
+
+#[test]
+fn a_growth_that_a_restore_lost_is_made_again_by_the_advance() {
+    let place = Place::new();
+    place.ok(&[
+        "space",
+        "create",
+        "t",
+        "--kind",
+        "sequential",
+        "--alphabet",
+        "decimal",
+        "--length",
+        "1",
+    ]);
+    let mut keys: Vec<String> =
+        place.ok(&["take", "t", "-n", "4"]).lines().map(str::to_owned).collect();
+    let database = place.path().join("keymill/keymill.db");
+    std::fs::copy(&database, place.path().join("backup")).unwrap();
+    place.ok(&["space", "grow", "t", "--length", "3"]);
+    keys.extend(place.ok(&["take", "t", "-n", "300"]).lines().map(str::to_owned));
+    std::fs::rename(place.path().join("backup"), &database).unwrap();
+    place.fails(&["take", "t"], 5, "space advance t");
+    // In its place would come another one, and the same keys again behind it.
+    place.fails(&["space", "grow", "t", "--length", "2"], 5, "went back");
+    place.ok(&["space", "advance", "t"]);
+    assert!(place.ok(&["space", "show", "t"]).contains("then ×3"));
+    let rest = place.ok(&["take", "t", "-n", "700"]);
+    keys.extend(rest.lines().map(str::to_owned));
+    let count = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), count, "a key came twice");
+}
+
+#[test]
+fn an_alias_that_another_region_will_have_is_refused() {
+    let place = Place::new();
+    let secret = "one secret of both regions, long enough for it";
+    let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", secret).output().unwrap();
+    let create = ["space", "create", "odd", "--kind", "sequential", "--alphabet", "decimal"];
+    let rest = ["--length", "2", "--step", "2", "--offset", "1"];
+    assert!(run(&[&create[..], &rest].concat()).status.success());
+    failed(&run(&["alias", "add", "odd", "42"]), 1, "another region");
+    assert!(run(&["alias", "add", "odd", "43"]).status.success());
+    // Once it grows.
+    failed(&run(&["alias", "add", "odd", "442"]), 1, "another region");
+    assert!(run(&["alias", "add", "odd", "443"]).status.success());
+    assert!(run(&["space", "grow", "odd", "--length", "3"]).status.success());
+    let keys = run(&["take", "odd", "-n", "600"]);
+    let keys = String::from_utf8(keys.stdout).unwrap();
+    assert_eq!(keys.lines().count(), 548, "all of both lengths but for two");
+    assert!(!keys.lines().any(|key| key == "43" || key == "443"));
+}

@@ -221,10 +221,15 @@ impl Hosts {
         };
         let (lock, idle) = (LOCK_MAX.as_millis(), IDLE_MAX.as_millis());
         let (call, schema) = (CALL_MAX.as_millis(), &self.schema);
+        // Every statement of ours reads an index in its order. Of a table that was just filled the
+        // server has no statistics, and would rather sort millions of keys to find the first.
         connection
             .run(&format!(
                 "SET lock_timeout = {lock}; SET statement_timeout = {call};
-                 SET idle_in_transaction_session_timeout = {idle}; SET search_path = \"{schema}\""
+                 SET idle_in_transaction_session_timeout = {idle};
+                 SET enable_sort = off; SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_hashjoin = off;
+                 SET enable_mergejoin = off; SET jit = off;
+                 SET search_path = \"{schema}\""
             ))
             .await?;
         connection.check(self.allow_unsafe).await?;

@@ -89,7 +89,9 @@ const NAMES_ADD: &str = "INSERT INTO pool_names (space, key, id)
     SELECT $1, key, id FROM unnest($2::text[], $3::bigint[]) AS new (key, id)
     ON CONFLICT (space, key) DO UPDATE SET id = excluded.id";
 const NAME_ID: &str = "SELECT id FROM pool_names WHERE space = $1 AND key = $2";
-const DIGESTS: &str = "SELECT input, key FROM digests WHERE space = $1 AND input = ANY($2)";
+const DIGESTS: &str = "SELECT found.* FROM unnest($2::bytea[]) AS wanted (input)
+    CROSS JOIN LATERAL (SELECT digests.input, key
+    FROM digests WHERE space = $1 AND digests.input = wanted.input LIMIT 1) AS found";
 const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, key, created_at)
     SELECT $1, input, key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     FROM unnest($2::bytea[], $3::text[]) AS new (input, key)";

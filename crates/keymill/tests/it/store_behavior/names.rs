@@ -95,8 +95,9 @@ pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
     assert!(matches!(sealed, Err(StoreError::Sealed(_))), "{sealed:?}");
 }
 
+/// Every ordinal of the space is fought over: names are taken for those that are about to be granted.
 pub(super) async fn a_key_is_a_name_or_granted_never_both(case: &Case) {
-    const CAPACITY: u64 = 1_500;
+    const CAPACITY: u64 = 10_000;
     case.with_capacity(CAPACITY).await;
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..3_u64 {
@@ -104,7 +105,7 @@ pub(super) async fn a_key_is_a_name_or_granted_never_both(case: &Case) {
         tasks.spawn(async move {
             let mut drawn = Vec::new();
             loop {
-                let grant = match other.lease_as(other.ask(1 + number * 3)).await {
+                let grant = match other.lease_as(other.ask(2 + number * 4)).await {
                     Ok(grant) => grant,
                     Err(StoreError::Exhausted { .. }) => return (drawn, Vec::new()),
                     Err(StoreError::Unavailable(_)) => continue,
@@ -118,19 +119,25 @@ pub(super) async fn a_key_is_a_name_or_granted_never_both(case: &Case) {
     for number in 0..2_u64 {
         let other = case.another().await;
         tasks.spawn(async move {
-            let mut named = Vec::new();
-            // Ordinals all over the space, those that are about to be granted among them.
-            for turn in 0..250 {
-                let ordinal = (turn * 7 + number * 3 + turn * turn) % CAPACITY;
-                let name = (format!("k{ordinal}"), Some(ordinal));
-                let owner = format!("owner {number}");
-                match other.names(&[(name.0.as_str(), name.1)], &owner).await {
-                    Ok(outcomes) if outcomes[0] == Naming::Made => named.push(ordinal),
-                    Ok(_) | Err(StoreError::Unavailable(_)) => {}
+            let (mut named, owner) = (Vec::new(), format!("owner {number}"));
+            loop {
+                let next = other.mark().await.next;
+                if next == CAPACITY {
+                    return (Vec::new(), named);
+                }
+                let ordinals: Vec<u64> = (next..CAPACITY.min(next + 12)).step_by(2).collect();
+                let keys: Vec<String> = ordinals.iter().map(|it| format!("k{it}")).collect();
+                let names: Vec<(&str, Option<u64>)> =
+                    keys.iter().zip(&ordinals).map(|(key, it)| (key.as_str(), Some(*it))).collect();
+                match other.names(&names, &owner).await {
+                    Ok(outcomes) => {
+                        let made = ordinals.into_iter().zip(outcomes);
+                        named.extend(made.filter(|(_, it)| *it == Naming::Made).map(|(it, _)| it));
+                    }
+                    Err(StoreError::Unavailable(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
-            (Vec::new(), named)
         });
     }
     let (mut drawn, mut named) = (Vec::new(), Vec::new());

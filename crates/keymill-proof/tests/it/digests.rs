@@ -1,0 +1,92 @@
+//! Digests from three processes at once: the same input has the same key everywhere, and no two inputs
+//! share one, in a space that is more than half full at the end.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use keymill_proof::backend::{Kind, skip};
+use keymill_proof::{Client, Server, ServerSpec};
+
+use super::put;
+
+const INPUTS: usize = 60_000;
+/// Each input is asked for twice, of two processes.
+const ASKED: usize = 2 * INPUTS;
+const CALLERS: usize = 24;
+
+#[test]
+fn inputs_have_one_key_each_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    check(&format!("sqlite:{}", folder.path().join("keymill.db").display()));
+}
+
+#[test]
+fn inputs_have_one_key_each_on_postgres() {
+    match Kind::Postgres.start() {
+        Ok(backend) => check(&backend.url()),
+        Err(missing) => skip(&missing),
+    }
+}
+
+fn check(store: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name| Server::start(&ServerSpec::keymill_on(store, folder.path(), name));
+    let servers = ["d0", "d1", "d2"].map(start);
+    put(&servers[0], "urls", r#"{"kind":"digest","alphabet":"decimal","length":5}"#);
+    let keys: Mutex<HashMap<usize, String>> = Mutex::default();
+    let (turn, tries, made) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let address = servers[caller % servers.len()].address();
+            let (keys, turn, tries, made) = (&keys, &turn, &tries, &made);
+            scope.spawn(move || {
+                let mut client = Client::new(address);
+                loop {
+                    let number = turn.fetch_add(1, Ordering::Relaxed);
+                    if number >= ASKED {
+                        return;
+                    }
+                    // The second time from another caller, close behind the first or long after.
+                    let input = if number % 2 == 0 { number / 2 } else { number * 7919 % INPUTS };
+                    let body = format!(r#"{{"input":"https://example.com/{input}"}}"#);
+                    let path = "/v1/spaces/urls/digests";
+                    let answer = client.request("POST", path, &[], body.as_bytes()).unwrap();
+                    assert_eq!(answer.status, 200, "{}", answer.text());
+                    let key = field(answer.text(), "key").to_owned();
+                    if answer.text().contains("\"made\":true") {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        tries.fetch_add(
+                            field(answer.text(), "tries").parse().unwrap(),
+                            Ordering::Relaxed,
+                        );
+                    }
+                    let mut keys = keys.lock().unwrap();
+                    let known = keys.entry(input).or_insert_with(|| key.clone());
+                    assert_eq!(*known, key, "input {input} has two keys");
+                }
+            });
+        }
+    });
+    let time = begin.elapsed();
+    let keys = keys.into_inner().unwrap();
+    let mut distinct: Vec<&String> = keys.values().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!((keys.len(), distinct.len()), (INPUTS, INPUTS), "two inputs share a key");
+    let (made, tries) = (made.into_inner(), tries.into_inner());
+    assert_eq!(made, INPUTS, "each is made once");
+    let rate = ASKED as f64 / time.as_secs_f64();
+    let each = tries as f64 / made as f64;
+    println!(
+        "{INPUTS} inputs into 100,000 keys: {each:.2} tries a key, {rate:.0} digests a second"
+    );
+}
+
+/// The value of a field in flat JSON.
+fn field<'a>(json: &'a str, name: &str) -> &'a str {
+    let (_, rest) = json.split_once(&format!("\"{name}\":")).unwrap();
+    rest.split([',', '}']).next().unwrap().trim_matches('"')
+}
