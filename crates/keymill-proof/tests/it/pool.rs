@@ -17,7 +17,7 @@ use super::{Received, eventually, is_problem, put, take};
 
 const KEYS: usize = 40_000;
 /// How long the servers are harmed.
-const HARM: Duration = Duration::from_secs(5);
+const HARM: Duration = Duration::from_secs(4);
 /// The shortest time after which a reservation ends.
 const RESERVE: Duration = Duration::from_secs(5);
 
@@ -230,7 +230,7 @@ fn take_to_the_end(servers: &[Mutex<Server>], caller: usize, given: &Given, harm
                 assert!([409, 503].contains(&answer.status), "{}", answer.text());
                 let since = *empty_since.get_or_insert_with(Instant::now);
                 let over = !harming.load(Ordering::SeqCst);
-                if over && since.elapsed() > RESERVE + Duration::from_secs(4) {
+                if over && since.elapsed() > RESERVE + Duration::from_secs(2) {
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(20));

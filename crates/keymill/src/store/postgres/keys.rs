@@ -180,7 +180,7 @@ impl KeyStore for PostgresStore {
 
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
         let (after, id) = page.after_or_from();
-        let to = page.to.map_or(i64::MAX, |to| to.as_millisecond());
+        let to = page.to.map_or(i64::MAX, jiff::Timestamp::as_millisecond);
         let limit = i64::from(page.limit);
         let connection = self.connection().await?;
         let rows = match &page.caller {

@@ -156,8 +156,8 @@ impl KeyStore for SqliteStore {
         let page = page.clone();
         self.read(move |connection| {
             let (after, id) = page.after_or_from();
-            let to = page.to.map_or(i64::MAX, |to| to.as_millisecond());
-            let used = match &page.caller {
+            let to = page.to.map_or(i64::MAX, jiff::Timestamp::as_millisecond);
+            match &page.caller {
                 None => connection
                     .prepare_cached(USED_PAGE)?
                     .query_map(params![page.space, after, id, to, page.limit], used_from)?
@@ -166,8 +166,7 @@ impl KeyStore for SqliteStore {
                     .prepare_cached(USED_PAGE_OF)?
                     .query_map(params![page.space, after, id, to, page.limit, caller], used_from)?
                     .collect(),
-            };
-            used
+            }
         })
         .await
     }
