@@ -269,6 +269,15 @@ mod tests {
         assert_eq!(first.await.unwrap(), Err(Dry::Late("gone fishing".to_owned())));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_of_an_empty_pool_is_told_that_it_is_being_filled() {
+        let mill = Mill::new(1, Duration::from_secs(1));
+        mill.set_outlook(Outlook::PoolFilling);
+        assert_eq!(mill.draw(1).await, Err(Dry::PoolFilling));
+        mill.fill(0..1);
+        assert_eq!(mill.draw(1).await, Ok(0..1));
+    }
+
     #[tokio::test]
     async fn keys_at_hand_are_served_whatever_the_outlook() {
         let mill = Mill::new(1, Duration::from_secs(1));

@@ -4,6 +4,7 @@
 //! and no database.
 
 mod audit;
+mod bounds;
 mod digest;
 mod explain;
 mod health;
@@ -19,6 +20,7 @@ mod together;
 mod used;
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,6 +30,7 @@ use keymill_core::Blocklist;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use bounds::Bounds;
 pub use digest::DigestAnswer;
 pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
@@ -265,8 +268,14 @@ impl Service {
         let identity = store.identity().await?;
         let mut files = vec![setup.data_dir.join("floors.json")];
         files.extend(store.floor_file());
-        let floors = Floors::open(identity, files)
-            .map_err(|error| ServiceError::Broken(format!("the floor file {error}")))?;
+        let floors = Floors::open(identity, files).map_err(|error| {
+            let problem = format!("the floor file {error}");
+            // Whoever holds it may be paused, and wake up.
+            match error.kind() {
+                io::ErrorKind::TimedOut => ServiceError::StoreUnavailable(problem),
+                _ => ServiceError::Broken(problem),
+            }
+        })?;
         let master = match setup.secret {
             Some(master) => master,
             None => stored_secret(&*store, &floors, setup.require_existing).await?,

@@ -3,8 +3,10 @@
 //! `service` builds spaces from records of the store; `config` and the fronts describe new
 //! ones. Nothing here does I/O.
 
+mod spec;
+mod tuning;
+
 use std::fmt;
-use std::time::Duration;
 
 use keymill_core::{Codec, CodecError, GenerationError, Generations, Shape, ShapeError, ShapeSpec};
 use serde::{Deserialize, Serialize};
@@ -13,13 +15,11 @@ use zeroize::Zeroizing;
 use crate::digest::Normalize;
 use crate::secret::Master;
 
+pub use spec::SpaceSpec;
+pub use tuning::{Audit, Tuning};
+
 /// No space has more ordinals than this, so that every store can count them in 64 signed bits.
 pub const CAPACITY_MAX: u64 = i64::MAX as u64;
-
-/// The most keys that a pool keeps by itself.
-const LOW_WATER_MAX: u64 = 100_000_000;
-/// The longest life of a key: a thousand years.
-const TTL_SECONDS_MAX: u64 = 31_556_952_000;
 
 /// Where a space's keys come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,19 +37,6 @@ pub enum Kind {
     Pooled,
     /// The key of an input is made of the input: the same one gives the same key.
     Digest,
-}
-
-/// What is written down of keys that are handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum Audit {
-    /// The leases and claims that they come from.
-    #[default]
-    Batch,
-    /// Every key with its time and its caller, before it is handed out.
-    Key,
 }
 
 /// The permanent part of a space: two spaces with one definition make the same keys.
@@ -80,117 +67,6 @@ pub struct Definition {
     /// when that one ends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grown: Vec<u8>,
-}
-
-/// The part of a space that may change at any time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct Tuning {
-    /// The fewest ordinals a lease asks for.
-    pub lease_size_min: u64,
-    /// The most ordinals a lease asks for.
-    pub lease_size_max: u64,
-    /// For how many seconds of demand an instance holds keys, so that the store may be away.
-    pub horizon_seconds: u64,
-    /// Whether keys that the blocklist matches are skipped.
-    pub blocklist: bool,
-    /// What is written down of keys that are handed out.
-    pub audit: Audit,
-    /// A pool with fewer keys than this is filled up; 0 leaves that to `pool fill`.
-    pub low_water: u64,
-    /// How many seconds a key of a pool lives once it is handed out; 0 for ever.
-    pub ttl_seconds: u64,
-    /// With audit `key`, after how many seconds others may have a pool's keys that an instance
-    /// reserved and did not hand out.
-    pub reserve_seconds: u64,
-}
-
-/// A space as somebody typed it, in a file, a request or on the command line: whatever is left
-/// out has its default.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
-#[serde(default, deny_unknown_fields)]
-pub struct SpaceSpec {
-    /// Where the keys come from [default: shuffled]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
-    /// base62, base58, base36, base32, base64url, hex, decimal, safe, or the characters
-    /// themselves [default: base62]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alphabet: Option<String>,
-    /// How many characters the number takes; 0 writes plain integers [default: 7]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<u8>,
-    /// What every key begins with
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prefix: Option<String>,
-    /// A hyphen after every so many characters; 0 for none [default: 0]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<u8>,
-    /// Whether a check character ends every key [default: false]
-    #[cfg_attr(feature = "cli", arg(long, num_args = 0..=1, default_missing_value = "true"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check: Option<bool>,
-    /// The distance between two numbers: more than 1 shares one keyspace among stores
-    /// [default: 1]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<u64>,
-    /// The first number, below `step` [default: 0]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
-    /// With kind digest: which inputs count as one [default: none]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub normalize: Option<Normalize>,
-    /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
-    /// is made [default: 0]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "ORDINAL"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<u64>,
-    /// The fewest keys an instance leases at once; changeable [default: 1000]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_size_min: Option<u64>,
-    /// The most keys an instance leases at once; changeable [default: 100000000]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_size_max: Option<u64>,
-    /// For how many seconds of demand an instance holds keys; changeable [default: 900]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub horizon_seconds: Option<u64>,
-    /// Whether keys that the blocklist matches are skipped; changeable [default: true]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blocklist: Option<bool>,
-    /// Write down leases and claims (batch), or every key before it is handed out (key); changeable
-    /// [default: batch]
-    #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub audit: Option<Audit>,
-    /// Fill a pool that has fewer keys than this; 0 leaves that to `pool fill`; changeable
-    /// [default: 0]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub low_water: Option<u64>,
-    /// How long a pool's key lives once it is handed out; 0 for ever; changeable [default: 0]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl_seconds: Option<u64>,
-    /// With audit key, when a pool's keys that were reserved and not handed out are free again;
-    /// changeable [default: 300]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reserve_seconds: Option<u64>,
 }
 
 /// Why a definition cannot be used.
@@ -390,100 +266,6 @@ impl Default for Definition {
             offset: 0,
             normalize: Normalize::None,
             grown: Vec::new(),
-        }
-    }
-}
-
-impl SpaceSpec {
-    /// The permanent part.
-    pub fn definition(&self) -> Definition {
-        let default = Definition::default();
-        Definition {
-            kind: self.kind.unwrap_or(default.kind),
-            alphabet: self.alphabet.clone().unwrap_or(default.alphabet),
-            length: self.length.unwrap_or(default.length),
-            prefix: self.prefix.clone().unwrap_or(default.prefix),
-            group: self.group.unwrap_or(default.group),
-            check: self.check.unwrap_or(default.check),
-            step: self.step.unwrap_or(default.step),
-            offset: self.offset.unwrap_or(default.offset),
-            normalize: self.normalize.unwrap_or(default.normalize),
-            grown: default.grown,
-        }
-    }
-
-    /// The changeable part: what was given, over what was there.
-    pub fn tuning_over(&self, before: &Tuning) -> Tuning {
-        Tuning {
-            lease_size_min: self.lease_size_min.unwrap_or(before.lease_size_min),
-            lease_size_max: self.lease_size_max.unwrap_or(before.lease_size_max),
-            horizon_seconds: self.horizon_seconds.unwrap_or(before.horizon_seconds),
-            blocklist: self.blocklist.unwrap_or(before.blocklist),
-            audit: self.audit.unwrap_or(before.audit),
-            low_water: self.low_water.unwrap_or(before.low_water),
-            ttl_seconds: self.ttl_seconds.unwrap_or(before.ttl_seconds),
-            reserve_seconds: self.reserve_seconds.unwrap_or(before.reserve_seconds),
-        }
-    }
-}
-
-impl Tuning {
-    /// How long an instance can serve without the store.
-    pub fn horizon(&self) -> Duration {
-        Duration::from_secs(self.horizon_seconds)
-    }
-
-    /// How long a key of a pool lives.
-    pub fn ttl(&self) -> Option<Duration> {
-        (self.ttl_seconds > 0).then(|| Duration::from_secs(self.ttl_seconds))
-    }
-
-    /// How long a reservation holds.
-    pub fn reserve_max(&self) -> Duration {
-        Duration::from_secs(self.reserve_seconds)
-    }
-
-    /// Refuses sizes that could never be asked for.
-    pub fn check(&self) -> Result<(), DefinitionError> {
-        let refuse = |setting, problem| Err(DefinitionError::Setting { setting, problem });
-        let ceiling = crate::lease::LEASE_SIZE_MAX;
-        if !(1..=ceiling).contains(&self.lease_size_min) {
-            return refuse("lease_size_min", format!("must be from 1 to {ceiling}"));
-        }
-        if !(self.lease_size_min..=ceiling).contains(&self.lease_size_max) {
-            let min = self.lease_size_min;
-            return refuse(
-                "lease_size_max",
-                format!("must be from lease_size_min ({min}) to {ceiling}"),
-            );
-        }
-        if !(1..=604_800).contains(&self.horizon_seconds) {
-            return refuse("horizon_seconds", "must be from 1 to 604800 (a week)".to_owned());
-        }
-        if self.low_water > LOW_WATER_MAX {
-            return refuse("low_water", format!("must be at most {LOW_WATER_MAX}"));
-        }
-        if self.ttl_seconds > TTL_SECONDS_MAX {
-            return refuse("ttl_seconds", format!("must be at most {TTL_SECONDS_MAX}"));
-        }
-        if !(5..=604_800).contains(&self.reserve_seconds) {
-            return refuse("reserve_seconds", "must be from 5 to 604800 (a week)".to_owned());
-        }
-        Ok(())
-    }
-}
-
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning {
-            lease_size_min: 1_000,
-            lease_size_max: 100_000_000,
-            horizon_seconds: 15 * 60,
-            blocklist: true,
-            audit: Audit::Batch,
-            low_water: 0,
-            ttl_seconds: 0,
-            reserve_seconds: 5 * 60,
         }
     }
 }

@@ -68,6 +68,15 @@ fn check_server(kind: Kind, audit: &str) {
     }
 }
 
+/// Says that the harm is over, when dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 /// What callers were given.
 #[derive(Default)]
 struct Given {
@@ -103,6 +112,8 @@ fn check(store: &str, audit: &str) {
             let (servers, given, harming) = (&servers, &given, &harming);
             scope.spawn(move || take_to_the_end(servers, caller, given, harming));
         }
+        // Also when a server does not come back: callers must come to their end.
+        let _over = Over(&harming);
         // One of them sleeps for longer than a reservation lasts.
         let long_pause = scope.spawn(|| {
             std::thread::sleep(HARM / 20);
@@ -134,7 +145,6 @@ fn check(store: &str, audit: &str) {
         left = available
             .split_once("\"available\": ")
             .map_or(0, |(_, rest)| rest.split(',').next().unwrap_or_default().parse().unwrap_or(0));
-        harming.store(false, Ordering::SeqCst);
     });
     let cut_off = given.cut_off.into_inner().unwrap();
     let given = given.keys.into_inner().unwrap();

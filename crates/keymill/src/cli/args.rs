@@ -174,6 +174,24 @@ pub(super) enum SpaceCommand {
         /// The file, or - for standard input
         file: PathBuf,
     },
+    /// Show the lowest and the highest key that were leased between two times, for a sequential
+    /// keyspace: the range of a query
+    #[command(
+        after_help = "Example:\n  keymill space bounds tickets --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"
+    )]
+    Bounds {
+        /// Its name
+        name: String,
+        /// Leased at this time or later
+        #[arg(long, value_name = "TIME")]
+        from: jiff::Timestamp,
+        /// Leased before this time
+        #[arg(long, value_name = "TIME")]
+        to: jiff::Timestamp,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// End a keyspace: it hands out no more keys, for good
     Seal {
         /// Its name

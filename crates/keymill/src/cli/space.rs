@@ -43,6 +43,16 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         SpaceCommand::ImportUsed { name, file } => {
             return super::import::run(&service, &name, &file, ImportInto::Used).await;
         }
+        SpaceCommand::Bounds { name, from, to, json } => {
+            let Some(bounds) = service.bounds(&name, from, to).await? else {
+                bail!("no key of `{name}` was leased from {from} to {to}");
+            };
+            if json {
+                println!("{}", serde_json::to_string_pretty(&bounds)?);
+            } else {
+                println!("first  {}\nlast   {}", bounds.first, bounds.last);
+            }
+        }
         SpaceCommand::Seal { name, yes } => {
             service.report(&name).await?;
             if !yes && !confirmed(&name)? {

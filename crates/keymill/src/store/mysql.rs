@@ -10,6 +10,7 @@
 //!   the lock left, and a name that is not there yet is not locked by gaps.
 
 mod connection;
+mod digests;
 mod keys;
 mod names;
 mod rows;

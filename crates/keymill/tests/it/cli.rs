@@ -488,3 +488,29 @@ fn an_alias_that_another_region_will_have_is_refused() {
     assert_eq!(keys.lines().count(), 548, "all of both lengths but for two");
     assert!(!keys.lines().any(|key| key == "43" || key == "443"));
 }
+
+#[test]
+fn the_keys_between_two_times_are_those_of_their_leases() {
+    let place = Place::new();
+    place.ok(&[
+        "space",
+        "create",
+        "t",
+        "--kind",
+        "sequential",
+        "--alphabet",
+        "decimal",
+        "--length",
+        "4",
+    ]);
+    place.ok(&["take", "t", "-n", "5"]);
+    let bounds = ["space", "bounds", "t", "--from", "2020-01-01T00:00:00Z", "--to"];
+    place.fails(&[&bounds[..], &["2021-01-01T00:00:00Z"]].concat(), 1, "no key");
+    let now = [&bounds[..], &["2900-01-01T00:00:00Z"]].concat();
+    assert_eq!(place.ok(&now), "first  0000\nlast   0004\n");
+    place.ok(&["take", "t", "-n", "7"]);
+    assert!(place.ok(&[&now[..], &["--json"]].concat()).contains("\"last\": \"0011\""));
+    place.ok(&["take"]);
+    let other = ["space", "bounds", "default", "--from", "2020-01-01T00:00:00Z", "--to"];
+    place.fails(&[&other[..], &["2900-01-01T00:00:00Z"]].concat(), 1, "no order of time");
+}

@@ -11,7 +11,7 @@
 //! - Rows of keys are locked by their ids alone. A plan that looked at others on the way would wait
 //!   for them, and they for it: hence `FORCE INDEX`, and hence the form of `DELETE` that takes it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ use mysql_async::{Row, params};
 use super::rows::column;
 use super::text::{ROWS_MAX, hex};
 use super::tx::Tx;
-use super::{MysqlStore, NOW, SKIPS, now};
+use super::{MysqlStore, SKIPS, now};
 use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Digested, Fill,
-    Filled, Found, KeyId, KeyPlace, KeyStore, KeyUse, LastUse, Noted, Release, Retire, UsedKey,
-    UsedPage, Uses, first_id, key_id,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyId,
+    KeyPlace, KeyStore, KeyUse, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id,
+    key_id,
 };
 use crate::store::values::{millis, signed, time, unsigned};
-use crate::store::{Grant, NamePurpose, Purpose, SpaceRecord, Store, StoreError, is_later_era};
+use crate::store::{Grant, Purpose, SpaceRecord, Store, StoreError, is_later_era};
 
 /// How many keys are available, and the time.
 const POOL: &str =
@@ -65,8 +65,11 @@ const USED: &str = "SELECT id, `key`, used_at, caller, instance, expires_at, ret
 const USED_PAGE: &str = "SELECT id, `key`, used_at, caller, instance, expires_at, retired_at
     FROM used_keys FORCE INDEX (used_keys_by_time) WHERE space = :space
     AND (used_at > :after OR (used_at = :after AND id > :id))
-    AND used_at >= :from AND used_at < :to AND (:caller IS NULL OR caller = :caller)
-    ORDER BY used_at, id LIMIT :limit";
+    AND used_at >= :from AND used_at < :to ORDER BY used_at, id LIMIT :limit";
+const USED_PAGE_OF: &str = "SELECT id, `key`, used_at, caller, instance, expires_at, retired_at
+    FROM used_keys FORCE INDEX (used_keys_by_caller) WHERE space = :space AND caller = :caller
+    AND (used_at > :after OR (used_at = :after AND id > :id))
+    AND used_at >= :from AND used_at < :to ORDER BY used_at, id LIMIT :limit";
 /// Both tables in one statement, so that a key on its way from one to the other is found.
 const FOUND: &str = "SELECT id, `key`, used_at, caller, instance, expires_at, retired_at, 1
     FROM used_keys WHERE space = :space AND id = :id AND `key` = :key
@@ -74,8 +77,6 @@ const FOUND: &str = "SELECT id, `key`, used_at, caller, instance, expires_at, re
     FROM available_keys WHERE space = :space AND id = :id AND `key` = :key";
 const POOL_NAMES_ADD: &str = "INSERT INTO pool_names (space, `key`, id) VALUES ";
 const POOL_NAME_ID: &str = "SELECT id FROM pool_names WHERE space = :space AND `key` = :key";
-const NAMES_ADD: &str = "INSERT INTO names (space, `key`, purpose, owner, created_at) VALUES ";
-const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, `key`, created_at) VALUES ";
 const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name = :space";
 
 #[async_trait]
@@ -159,7 +160,8 @@ impl KeyStore for MysqlStore {
             "caller" => page.caller.clone(),
             "limit" => page.limit,
         };
-        let rows = self.connection().await?.query(USED_PAGE, params).await?;
+        let sql = if page.caller.is_some() { USED_PAGE_OF } else { USED_PAGE };
+        let rows = self.connection().await?.query(sql, params).await?;
         Ok(rows.iter().map(used_from).collect())
     }
 
@@ -389,72 +391,6 @@ impl Tx {
         }
         let rows = self.query(USED, params! { space, id }).await?;
         Ok(used_from(&rows[0]))
-    }
-
-    async fn digest(&mut self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor).await?;
-        let name = hex(batch.space.as_bytes());
-        let mut known = self.digests(&name, &batch.inputs).await?;
-        let mut taken = self.names_among(&name, &batch.inputs, &known).await?;
-        let (mut keys, mut names, mut digests) = (Vec::new(), Vec::new(), Vec::new());
-        for input in &batch.inputs {
-            if let Some(key) = known.get(&input.hash[..]) {
-                keys.push(Some(DigestKey { key: key.clone(), made: None }));
-                continue;
-            }
-            if space.sealed {
-                return Err(StoreError::Sealed(batch.space.clone()));
-            }
-            let free = input.candidates.iter().position(|key| !taken.contains(key));
-            keys.push(free.map(|number| {
-                let key = input.candidates[number].clone();
-                taken.insert(key.clone());
-                // The same input may come twice in one batch.
-                known.insert(input.hash.to_vec(), key.clone());
-                let (hash, text) = (hex(&input.hash), hex(key.as_bytes()));
-                let purpose = NamePurpose::Digest.name();
-                names.push(format!("({name},{text},'{purpose}','',{NOW})"));
-                digests.push(format!("({name},{hash},{text},{NOW})"));
-                DigestKey { key, made: Some(number) }
-            }));
-        }
-        if !digests.is_empty() {
-            self.insert(NAMES_ADD, &names, "").await?;
-            self.insert(DIGESTS_ADD, &digests, "").await?;
-            space.mark.revision += 1;
-            self.move_to(&space).await?;
-        }
-        Ok(Digested { mark: space.mark, keys })
-    }
-
-    /// The keys of inputs that were digested before.
-    async fn digests(
-        &mut self,
-        space: &str,
-        inputs: &[DigestInput],
-    ) -> Result<HashMap<Vec<u8>, String>, StoreError> {
-        let select = format!("SELECT input, `key` FROM digests WHERE space = {space} AND input");
-        let hashes: Vec<String> = inputs.iter().map(|input| hex(&input.hash)).collect();
-        let rows = self.among(&select, &hashes, "").await?;
-        Ok(rows.iter().map(|row| (column(row, 0), column(row, 1))).collect())
-    }
-
-    /// Those of the candidates of unknown inputs that are names.
-    async fn names_among(
-        &mut self,
-        space: &str,
-        inputs: &[DigestInput],
-        known: &HashMap<Vec<u8>, String>,
-    ) -> Result<HashSet<String>, StoreError> {
-        let select = format!("SELECT `key` FROM names WHERE space = {space} AND `key`");
-        let mut candidates = Vec::new();
-        for input in inputs {
-            if !known.contains_key(&input.hash[..]) {
-                candidates.extend(input.candidates.iter().map(|key| hex(key.as_bytes())));
-            }
-        }
-        let rows = self.among(&select, &candidates, "").await?;
-        Ok(rows.iter().map(|row| column(row, 0)).collect())
     }
 
     /// Writes imported keys into the pool, under the revision that the space has moved to.

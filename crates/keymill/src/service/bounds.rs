@@ -1,0 +1,63 @@
+//! Bounds: the keys between two times, for kinds whose keys are in the order of time.
+
+use jiff::Timestamp;
+
+use super::{Service, ServiceError};
+use crate::space::Kind;
+use crate::store::{LeasePage, Purpose};
+
+/// How many leases are read at once.
+const PAGE: u32 = 1_000;
+
+/// The lowest and the highest key that were leased in a time: those handed out in it lie between.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Bounds {
+    /// The lowest key.
+    pub first: String,
+    /// The highest key.
+    pub last: String,
+}
+
+impl Service {
+    /// The keys that were leased from one time until before another; `None` where there are none.
+    pub async fn bounds(
+        &self,
+        name: &str,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Option<Bounds>, ServiceError> {
+        let space = self.space(name).await?;
+        let kind = space.record().definition.kind;
+        if kind != Kind::Sequential {
+            return Err(ServiceError::WrongKind(format!(
+                "`{name}` is {kind}: its keys are in no order of time"
+            )));
+        }
+        let mut found: Option<(u64, u64)> = None;
+        let mut page = LeasePage { space: Some(name.to_owned()), after: None, limit: PAGE };
+        loop {
+            let leases = self.leases(&page).await?;
+            for lease in &leases {
+                if lease.purpose == Purpose::Lease && (from..to).contains(&lease.granted_at) {
+                    // A lease that was closed before its end has handed out no more than that.
+                    let end = lease.closed_at_ordinal.unwrap_or(lease.ordinals.end);
+                    if lease.ordinals.start < end {
+                        let (low, high) = found.unwrap_or((u64::MAX, 0));
+                        found = Some((low.min(lease.ordinals.start), high.max(end - 1)));
+                    }
+                }
+            }
+            let is_last = leases.len() < PAGE as usize;
+            page.after = leases.last().map(|last| (last.space.clone(), last.lease));
+            if is_last {
+                break;
+            }
+        }
+        if let Some((_, high)) = found {
+            space.keys.follow(&self.inner.store.space(name).await?)?;
+            debug_assert!(high < space.codec().capacity(), "granted within the capacity");
+        }
+        let key = |ordinal| space.codec().key(ordinal).as_str().to_owned();
+        Ok(found.map(|(low, high)| Bounds { first: key(low), last: key(high) }))
+    }
+}

@@ -1,0 +1,126 @@
+//! A space as somebody typed it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Audit, Definition, Kind, Tuning};
+use crate::digest::Normalize;
+
+/// A space as somebody typed it, in a file, a request or on the command line: whatever is left
+/// out has its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default, deny_unknown_fields)]
+pub struct SpaceSpec {
+    /// Where the keys come from [default: shuffled]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// base62, base58, base36, base32, base64url, hex, decimal, safe, or the characters
+    /// themselves [default: base62]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alphabet: Option<String>,
+    /// How many characters the number takes; 0 writes plain integers [default: 7]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u8>,
+    /// What every key begins with
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// A hyphen after every so many characters; 0 for none [default: 0]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
+    /// Whether a check character ends every key [default: false]
+    #[cfg_attr(feature = "cli", arg(long, num_args = 0..=1, default_missing_value = "true"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<bool>,
+    /// The distance between two numbers: more than 1 shares one keyspace among stores
+    /// [default: 1]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// The first number, below `step` [default: 0]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// With kind digest: which inputs count as one [default: none]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<Normalize>,
+    /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
+    /// is made [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "ORDINAL"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// The fewest keys an instance leases at once; changeable [default: 1000]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_size_min: Option<u64>,
+    /// The most keys an instance leases at once; changeable [default: 100000000]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_size_max: Option<u64>,
+    /// For how many seconds of demand an instance holds keys; changeable [default: 900]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub horizon_seconds: Option<u64>,
+    /// Whether keys that the blocklist matches are skipped; changeable [default: true]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocklist: Option<bool>,
+    /// Write down leases and claims (batch), or every key before it is handed out (key); changeable
+    /// [default: batch]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+    /// Fill a pool that has fewer keys than this; 0 leaves that to `pool fill`; changeable
+    /// [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_water: Option<u64>,
+    /// How long a pool's key lives once it is handed out; 0 for ever; changeable [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+    /// With audit key, when a pool's keys that were reserved and not handed out are free again;
+    /// changeable [default: 300]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve_seconds: Option<u64>,
+}
+
+impl SpaceSpec {
+    /// The permanent part.
+    pub fn definition(&self) -> Definition {
+        let default = Definition::default();
+        Definition {
+            kind: self.kind.unwrap_or(default.kind),
+            alphabet: self.alphabet.clone().unwrap_or(default.alphabet),
+            length: self.length.unwrap_or(default.length),
+            prefix: self.prefix.clone().unwrap_or(default.prefix),
+            group: self.group.unwrap_or(default.group),
+            check: self.check.unwrap_or(default.check),
+            step: self.step.unwrap_or(default.step),
+            offset: self.offset.unwrap_or(default.offset),
+            normalize: self.normalize.unwrap_or(default.normalize),
+            grown: default.grown,
+        }
+    }
+
+    /// The changeable part: what was given, over what was there.
+    pub fn tuning_over(&self, before: &Tuning) -> Tuning {
+        Tuning {
+            lease_size_min: self.lease_size_min.unwrap_or(before.lease_size_min),
+            lease_size_max: self.lease_size_max.unwrap_or(before.lease_size_max),
+            horizon_seconds: self.horizon_seconds.unwrap_or(before.horizon_seconds),
+            blocklist: self.blocklist.unwrap_or(before.blocklist),
+            audit: self.audit.unwrap_or(before.audit),
+            low_water: self.low_water.unwrap_or(before.low_water),
+            ttl_seconds: self.ttl_seconds.unwrap_or(before.ttl_seconds),
+            reserve_seconds: self.reserve_seconds.unwrap_or(before.reserve_seconds),
+        }
+    }
+}
