@@ -12,7 +12,6 @@ use crate::mill::Dry;
 use crate::pool::Pool;
 use crate::refill::{check_grant, settle};
 use crate::space::Audit;
-use crate::store::keys::{Claimed, KeyUse};
 use crate::store::{GiveBack, LeaseAsk, StoreError};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
@@ -43,19 +42,18 @@ impl Service {
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
         space.check_takeable()?;
-        let mut taken = 0;
         space.mill.can_meet(count.into()).map_err(|dry| space.refusal(dry))?;
+        if space.special.load(Ordering::Relaxed) {
+            return Ok(Taken { count: space.take_on_record(count, caller, each).await? });
+        }
+        let mut taken = 0;
         while taken < count {
             let ordinals = match space.mill.draw(u64::from(count - taken)).await {
                 Ok(ordinals) => ordinals,
                 Err(Dry::Exhausted { .. } | Dry::Sealed) if taken > 0 => break,
                 Err(dry) => return Err(space.refusal(dry)),
             };
-            taken += if space.special.load(Ordering::Relaxed) {
-                space.hand_out(ordinals, caller, &mut each).await?
-            } else {
-                space.write_keys(ordinals, &mut each)
-            };
+            taken += space.write_keys(ordinals, &mut each);
         }
         Ok(Taken { count: taken })
     }
@@ -197,7 +195,7 @@ impl Space {
     }
 
     /// Why there are no keys, in the words of this space's kind.
-    fn refusal(&self, dry: Dry) -> ServiceError {
+    pub(super) fn refusal(&self, dry: Dry) -> ServiceError {
         match ServiceError::dry(&self.name, dry) {
             ServiceError::Exhausted { space, .. }
                 if self.claims.is_some() && self.record().tuning.low_water == 0 =>
@@ -206,47 +204,6 @@ impl Space {
             }
             error => error,
         }
-    }
-
-    /// Hands out the keys of what was drawn, those that have to be on record after they are, and
-    /// counts them.
-    async fn hand_out(
-        &self,
-        drawn: Range<u64>,
-        caller: &str,
-        mut each: impl FnMut(&[u8]) + Send,
-    ) -> Result<u32, ServiceError> {
-        let (mut count, mut uses) = (0, Vec::new());
-        let mut note = |id, key: &str| {
-            uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
-        };
-        match &self.claims {
-            Some(claims) => claims.keys(drawn.clone(), |Claimed { id, key }, reserved| {
-                if reserved {
-                    note(*id, key);
-                } else {
-                    each(key.as_bytes());
-                    count += 1;
-                }
-            }),
-            None => {
-                (self.writer())(drawn.clone(), &mut |ordinal, key| {
-                    note(ordinal.cast_signed(), key);
-                });
-            }
-        }
-        if uses.is_empty() {
-            return Ok(count);
-        }
-        let may_go = self.note(&uses).await?;
-        for (used, _) in uses.iter().zip(&may_go).filter(|(_, may_go)| **may_go) {
-            each(used.key.as_bytes());
-            count += 1;
-        }
-        if let Some(claims) = self.claims.as_ref().filter(|_| may_go.contains(&false)) {
-            claims.lose(&drawn);
-        }
-        Ok(count)
     }
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them.
