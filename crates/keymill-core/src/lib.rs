@@ -18,6 +18,7 @@
 //! - [`codec`]: ordinals to keys and back
 //! - [`generations`]: the codecs of a space that has grown, one behind the other
 //! - [`blocklist`]: words that no key may contain
+//! - [`snowflake`]: the bits of IDs that are made of time, worker and sequence
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod modulus;
 mod reciprocal;
 mod rounds;
 pub mod shape;
+pub mod snowflake;
 pub mod text;
 
 pub use alphabet::{Alphabet, AlphabetError};
@@ -41,4 +43,5 @@ pub use codec::{Codec, CodecError, Located};
 pub use ff1::{Ff1, Ff1Error};
 pub use generations::{GenerationError, Generations};
 pub use shape::{DecodeError, Shape, ShapeError, ShapeSpec};
+pub use snowflake::{Fields, Layout, LayoutError};
 pub use text::KeyText;

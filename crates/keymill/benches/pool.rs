@@ -87,6 +87,8 @@ impl Bench {
             alias_rules: AliasRules::default(),
             limits: Limits { wait_max: Duration::from_secs(10), ..Limits::default() },
             require_existing: false,
+            worker: None,
+            clock: Default::default(),
             unsafe_store: None,
         };
         Bench {

@@ -89,6 +89,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         Some(
             ServiceError::StoreUnavailable(_)
             | ServiceError::Dry { .. }
+            | ServiceError::NoWorker(_)
             | ServiceError::PoolFilling { .. },
         ) => 3,
         _ => 1,

@@ -19,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 
 pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
+use crate::clock::Clock;
 use crate::secret::Master;
 use crate::server::ServerLimits;
 use crate::service::{AliasRules, Limits, Setup};
@@ -44,6 +45,8 @@ pub struct Config {
     pub default_space: String,
     /// The secret that the user set.
     pub secret: Option<Master>,
+    /// The worker number of this instance.
+    pub worker: Option<u32>,
     /// Refuse to create anything.
     pub require_existing: bool,
     /// Serve from an unsafe store.
@@ -131,6 +134,7 @@ impl Config {
             data_dir,
             default_space,
             secret: secret(filled.secret_file.as_deref())?,
+            worker: filled.worker,
             require_existing: filled.require_existing,
             allow_unsafe_store: filled.allow_unsafe_store,
             log_level: filled.log.level.clone(),
@@ -173,6 +177,8 @@ impl Config {
             blocklist: self.blocklist.clone(),
             alias_rules: self.alias_rules.clone(),
             limits: self.limits,
+            worker: self.worker,
+            clock: Clock::default(),
             require_existing: self.require_existing,
             unsafe_store,
         }

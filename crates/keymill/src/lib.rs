@@ -13,8 +13,9 @@
 //! - [`service`]: what every front calls: take, explain, spaces, audit.
 //! - [`mill`], [`lease`], [`refill`] (and its `pace`): the hot path, lock-free, and what keeps it supplied.
 //! - [`pool`], [`claim`]: the same for keys that are rows.
+//! - [`worker`]: the same for IDs that are made of the time.
 //! - [`keys`], [`skip`]: from ordinals to keys, as a space grows, and what is left out.
-//! - [`space`], [`digest`], [`secret`], [`floor`], [`instance`]: the words they are written in.
+//! - [`space`], [`clock`], [`digest`], [`secret`], [`floor`], [`instance`]: the words they are written in.
 //! - [`store`]: databases, and only databases.
 
 #[cfg(feature = "cli")]
@@ -40,7 +41,9 @@ mod pace;
 pub mod pool;
 pub mod refill;
 pub mod skip;
+pub mod worker;
 
+pub mod clock;
 pub mod digest;
 pub mod floor;
 pub mod instance;

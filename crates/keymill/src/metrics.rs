@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::service::{Service, Space};
+use crate::worker::Worker;
 
 /// What this instance counts.
 #[derive(Debug)]
@@ -82,6 +83,10 @@ struct SpaceFigures {
     rate: f64,
     capacity: u64,
     leased: u64,
+    clock_jumps: u64,
+    /// In seconds since 1970.
+    runs_out_at: Option<i64>,
+    worker: Option<u32>,
 }
 
 impl Snapshot {
@@ -109,14 +114,25 @@ impl Snapshot {
         (name, help): (&str, &str),
         metric: impl Fn(&SpaceFigures) -> M,
     ) -> fmt::Result {
-        let Some(first) = self.spaces.first() else {
+        self.of_some(encoder, (name, help), |space| Some(metric(space)))
+    }
+
+    /// The same of those that have it.
+    fn of_some<M: EncodeMetric>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        metric: impl Fn(&SpaceFigures) -> Option<M>,
+    ) -> fmt::Result {
+        let all = || self.spaces.iter().filter_map(|space| Some((space, metric(space)?)));
+        let Some((_, first)) = all().next() else {
             return Ok(());
         };
-        let kind = metric(first).metric_type();
+        let kind = first.metric_type();
         let mut family = encoder.encode_descriptor(name, help, None::<&Unit>, kind)?;
-        for space in &self.spaces {
+        for (space, metric) in all() {
             let labels = [("space", space.name.as_str())];
-            metric(space).encode(family.encode_family(&labels)?)?;
+            metric.encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }
@@ -157,6 +173,12 @@ impl Collector for Snapshot {
         self.of_spaces(encoder, ("key_rate", "Keys a second at present"), |it| {
             ConstGauge::new(it.rate)
         })?;
+        let worker = ("worker", "The worker number held, in a snowflake space");
+        self.of_some(encoder, worker, |it| it.worker.map(|number| gauge(number.into())))?;
+        let jumps = ("clock_jumps", "How often the clock of this host was set");
+        self.of_some(encoder, jumps, |it| it.runs_out_at.map(|_| counter(it.clock_jumps)))?;
+        let end = ("runs_out_timestamp_seconds", "When the bits of the time run out");
+        self.of_some(encoder, end, |it| it.runs_out_at.map(ConstGauge::new))?;
         let kind = gauge(0).metric_type();
         let help = "Whether this instance can serve every space asked for";
         let family = encoder.encode_descriptor("ready", help, none, kind)?;
@@ -173,6 +195,7 @@ impl Collector for Snapshot {
 
 fn figures(space: &Space) -> SpaceFigures {
     let (record, progress) = (space.record(), space.progress());
+    let worker = space.mill.worker();
     SpaceFigures {
         name: space.name.clone(),
         drawn: space.mill.drawn(),
@@ -182,5 +205,8 @@ fn figures(space: &Space) -> SpaceFigures {
         rate: progress.rate,
         capacity: record.capacity,
         leased: record.leased(),
+        clock_jumps: progress.clock_jumps,
+        runs_out_at: worker.map(|it| it.timeline().runs_out_at().as_second()),
+        worker: worker.and_then(Worker::number),
     }
 }

@@ -13,12 +13,16 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::lease::{Draw, Leases};
+use crate::space::Timeline;
 use crate::store::WentBack;
+use crate::worker::{DrawIds, Worker};
 
-/// The source of one space's ordinals.
+/// The source of one space's ordinals; of a snowflake space's IDs.
 #[derive(Debug)]
 pub struct Mill {
     pub(crate) leases: Leases,
+    /// Where IDs come from instead, if they are made of the time.
+    worker: Option<Worker>,
     /// Wakes `refill`.
     pub(crate) low: Notify,
     /// Wakes callers who wait.
@@ -45,6 +49,8 @@ pub enum Outlook {
         /// How many are in open leases of other instances.
         held_elsewhere: u64,
     },
+    /// Every worker of a snowflake space is held by others; asked again and again.
+    NoWorker(String),
     /// The space was ended.
     Sealed,
     /// The store lies below what was seen of it.
@@ -60,6 +66,9 @@ pub enum Dry {
     /// The pool is empty and being filled.
     #[error("the pool is empty and being filled")]
     PoolFilling,
+    /// Every worker of a snowflake space is held by others.
+    #[error("{0}")]
+    NoWorker(String),
     /// More callers wait than may.
     #[error("no keys at hand, and too many callers wait for them already")]
     Crowded,
@@ -86,6 +95,7 @@ impl Mill {
     pub fn new(waiting_max: usize, wait_max: Duration) -> Mill {
         Mill {
             leases: Leases::new(),
+            worker: None,
             low: Notify::new(),
             filled: Notify::new(),
             places: Semaphore::new(waiting_max.min(Semaphore::MAX_PERMITS)),
@@ -94,6 +104,16 @@ impl Mill {
             offered: AtomicU64::new(0),
             outlook: ArcSwap::from_pointee(Outlook::Filling),
         }
+    }
+
+    /// The same of a snowflake space: what is drawn are IDs.
+    pub fn of_ids(timeline: Timeline, waiting_max: usize, wait_max: Duration) -> Mill {
+        Mill { worker: Some(Worker::new(timeline)), ..Mill::new(waiting_max, wait_max) }
+    }
+
+    /// Where IDs come from, if they are made of the time.
+    pub fn worker(&self) -> Option<&Worker> {
+        self.worker.as_ref()
     }
 
     /// Draws up to `wanted` ordinals, at least one, waiting where there are none.
@@ -109,6 +129,12 @@ impl Mill {
     /// Draws without waiting; `None` when the mill is dry.
     #[inline]
     pub fn try_draw(&self, wanted: u64) -> Result<Option<Range<u64>>, Dry> {
+        if let Some(worker) = &self.worker {
+            return match worker.draw(wanted) {
+                DrawIds::Drawn(ids) => Ok(Some(ids)),
+                DrawIds::Ahead(_) | DrawIds::Dry => Ok(None),
+            };
+        }
         match self.leases.draw(wanted) {
             Draw::Drawn { ordinals, low } => {
                 if low {
@@ -125,18 +151,22 @@ impl Mill {
     /// fail is better refused before it has drawn what others could have had.
     pub fn can_meet(&self, wanted: u64) -> Result<(), Dry> {
         match &**self.outlook.load() {
-            Outlook::Away(reason) if self.leases.left() < wanted => Err(Dry::Late(reason.clone())),
+            Outlook::Away(reason) if self.left() < wanted => Err(Dry::Late(reason.clone())),
+            Outlook::NoWorker(reason) if self.left() < wanted => Err(Dry::NoWorker(reason.clone())),
             _ => Ok(()),
         }
     }
 
     /// How many ordinals can be drawn right now.
     pub fn left(&self) -> u64 {
-        self.leases.left()
+        self.worker.as_ref().map_or_else(|| self.leases.left(), Worker::left)
     }
 
     /// How many ordinals were drawn since the start.
     pub fn drawn(&self) -> u64 {
+        if let Some(worker) = &self.worker {
+            return worker.drawn();
+        }
         // A draw between the two loads makes this at most a moment old, never wrong by more.
         let left = self.leases.left();
         self.offered.load(Ordering::Acquire).saturating_sub(left)
@@ -199,8 +229,15 @@ impl Mill {
             if let Some(ordinals) = self.try_draw(wanted)? {
                 return Ok(ordinals);
             }
+            if let Some(DrawIds::Ahead(time)) = self.worker.as_ref().map(|it| it.draw(wanted)) {
+                tokio::time::sleep_until(deadline.min(Instant::now() + time)).await;
+                continue;
+            }
             match &**self.outlook.load() {
-                Outlook::Filling | Outlook::Away(_) | Outlook::PoolFilling => {}
+                Outlook::Filling
+                | Outlook::Away(_)
+                | Outlook::PoolFilling
+                | Outlook::NoWorker(_) => {}
                 Outlook::Exhausted { held_elsewhere } => {
                     return Err(Dry::Exhausted { held_elsewhere: *held_elsewhere });
                 }
@@ -212,6 +249,7 @@ impl Mill {
                 return Err(match &**self.outlook.load() {
                     Outlook::Away(reason) => Dry::Late(reason.clone()),
                     Outlook::PoolFilling => Dry::PoolFilling,
+                    Outlook::NoWorker(reason) => Dry::NoWorker(reason.clone()),
                     _ => Dry::Late("the store is slow".to_owned()),
                 });
             }

@@ -73,6 +73,8 @@ pub struct Progress {
     pub leases: u64,
     /// Leases burned because their commit was in doubt.
     pub burned: u64,
+    /// How often the clock of this host was set, as far as a snowflake space has noticed.
+    pub clock_jumps: u64,
 }
 
 /// A lease in the mill.
@@ -137,7 +139,7 @@ impl Refill {
                     if matches!(error, StoreError::Exhausted { .. } | StoreError::Sealed(_)) {
                         held.retain(|lease| !spent.contains(&lease.lease));
                     }
-                    self.tell(&error, &mut retry);
+                    tell(&self.space, &self.mill, &self.progress, &error, &mut retry);
                 }
             }
         }
@@ -166,7 +168,7 @@ impl Refill {
             // Asked again with every heartbeat, and once when there is a spent lease to report.
             Outlook::Exhausted { .. } => return beat || !spent(held, left).is_empty(),
             Outlook::WentBack(_) | Outlook::Sealed => return beat,
-            Outlook::Filling | Outlook::PoolFilling => {}
+            Outlook::Filling | Outlook::PoolFilling | Outlook::NoWorker(_) => {}
         }
         // A mill that nobody has asked for anything leases nothing.
         if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
@@ -232,41 +234,6 @@ impl Refill {
         }
     }
 
-    /// Turns a refusal into the mill's outlook and the time of the next try.
-    fn tell(&self, error: &StoreError, retry: &mut Retry) {
-        let before = self.mill.outlook();
-        let outlook = match error {
-            StoreError::Exhausted { held_elsewhere, .. } => {
-                Outlook::Exhausted { held_elsewhere: *held_elsewhere }
-            }
-            StoreError::Sealed(_) => Outlook::Sealed,
-            StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
-            error => {
-                let doubted = matches!(error, StoreError::InDoubt(_));
-                self.progress.send_modify(|progress| progress.burned += u64::from(doubted));
-                retry.again(doubted);
-                Outlook::Away(error.to_string())
-            }
-        };
-        // Told once: the wording may differ from one refusal to the next.
-        if discriminant(&*before) != discriminant(&outlook) {
-            match &outlook {
-                Outlook::WentBack(how) => {
-                    tracing::error!(space = self.space, code = "store_went_back", "{how}");
-                }
-                Outlook::Exhausted { .. } | Outlook::Sealed => {
-                    tracing::warn!(space = self.space, "{error}");
-                }
-                _ => tracing::warn!(
-                    space = self.space,
-                    left = self.mill.left(),
-                    "no lease: {error}; serving what is held and trying again"
-                ),
-            }
-        }
-        self.mill.set_outlook(outlook);
-    }
-
     /// Seals the leases and returns what was not drawn. A rest that cannot be returned is a gap.
     async fn give_back(&self, held: Vec<Held>) {
         let rests = self.mill.leases.seal();
@@ -313,6 +280,51 @@ impl Refill {
         let mark = self.store.give_back(&GiveBack { space, instance, lease, rest, floor }).await?;
         raise_to(&self.floors, &self.space, mark).await
     }
+}
+
+/// Turns a refusal into the mill's outlook and the time of the next try.
+pub(crate) fn tell(
+    space: &str,
+    mill: &Mill,
+    progress: &watch::Sender<Progress>,
+    error: &StoreError,
+    retry: &mut Retry,
+) {
+    let before = mill.outlook();
+    let outlook = match error {
+        StoreError::Exhausted { held_elsewhere, .. } => {
+            Outlook::Exhausted { held_elsewhere: *held_elsewhere }
+        }
+        StoreError::Sealed(_) => Outlook::Sealed,
+        StoreError::NoWorker { .. } => {
+            retry.again(false);
+            Outlook::NoWorker(error.to_string())
+        }
+        StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
+        error => {
+            let doubted = matches!(error, StoreError::InDoubt(_));
+            progress.send_modify(|progress| progress.burned += u64::from(doubted));
+            retry.again(doubted);
+            Outlook::Away(error.to_string())
+        }
+    };
+    // Told once: the wording may differ from one refusal to the next.
+    if discriminant(&*before) != discriminant(&outlook) {
+        match &outlook {
+            Outlook::WentBack(how) => {
+                tracing::error!(space, code = "store_went_back", "{how}");
+            }
+            Outlook::Exhausted { .. } | Outlook::Sealed | Outlook::NoWorker(_) => {
+                tracing::warn!(space, "{error}");
+            }
+            _ => tracing::warn!(
+                space,
+                left = mill.left(),
+                "no lease: {error}; serving what is held and trying again"
+            ),
+        }
+    }
+    mill.set_outlook(outlook);
 }
 
 /// Resolves once the instance stops.

@@ -9,6 +9,7 @@ mod digest;
 mod explain;
 mod health;
 mod heartbeat;
+mod ids;
 mod import;
 mod ledger;
 mod names;
@@ -18,6 +19,7 @@ mod spaces;
 mod take;
 mod together;
 mod used;
+mod uuid;
 
 use std::collections::HashMap;
 use std::io;
@@ -34,6 +36,7 @@ pub use bounds::Bounds;
 pub use digest::DigestAnswer;
 pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
+pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
 pub use names::{AliasRules, Imported};
 pub use pool::Filling;
@@ -41,6 +44,7 @@ pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
 pub use take::{Taken, check_caller};
 
+use crate::clock::Clock;
 use crate::digest::DigestError;
 use crate::floor::{Floors, OtherStore};
 use crate::instance::Instance;
@@ -48,6 +52,9 @@ use crate::mill::Dry;
 use crate::secret::Master;
 use crate::space::{DefinitionError, Difference};
 use crate::store::{Place, Store, StoreError, WentBack};
+
+/// How long a command takes to give back what it holds.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
 
 /// What a service is made of.
 #[derive(Debug)]
@@ -64,6 +71,10 @@ pub struct Setup {
     pub alias_rules: AliasRules,
     /// How much of everything.
     pub limits: Limits,
+    /// The worker number of this instance in snowflake spaces; any that is free where none is set.
+    pub worker: Option<u32>,
+    /// The time of day.
+    pub clock: Clock,
     /// Refuse to make the store's first secret or a new space.
     pub require_existing: bool,
     /// What makes the store unsafe, where the user allowed it all the same.
@@ -97,6 +108,8 @@ struct Inner {
     blocklist: Arc<Blocklist>,
     alias_rules: AliasRules,
     limits: Limits,
+    worker: Option<u32>,
+    clock: Clock,
     require_existing: bool,
     unsafe_store: Option<String>,
     instance: Instance,
@@ -226,6 +239,9 @@ pub enum ServiceError {
         /// The space.
         space: String,
     },
+    /// Every worker of a snowflake space is held by others.
+    #[error("{0}")]
+    NoWorker(String),
     /// The space is of a kind that cannot do this.
     #[error("{0}")]
     WrongKind(String),
@@ -287,6 +303,8 @@ impl Service {
             blocklist: Arc::new(setup.blocklist),
             alias_rules: setup.alias_rules,
             limits: setup.limits,
+            worker: setup.worker,
+            clock: setup.clock,
             require_existing: setup.require_existing,
             unsafe_store: setup.unsafe_store,
             instance: Instance::this_process(),
@@ -321,6 +339,7 @@ impl Service {
 
     /// Says goodbye for a command that has never announced itself.
     pub async fn leave(&self) {
+        self.stop(LEAVE_MAX).await;
         self.beat(true).await;
     }
 
@@ -382,6 +401,7 @@ impl From<StoreError> for ServiceError {
                 ServiceError::Exhausted { space, held_elsewhere }
             }
             StoreError::Sealed(space) => ServiceError::Sealed(space),
+            StoreError::NoWorker { .. } => ServiceError::NoWorker(error.to_string()),
             StoreError::Broken(problem) => ServiceError::Broken(problem),
         }
     }
@@ -394,6 +414,7 @@ impl ServiceError {
             Dry::Exhausted { held_elsewhere } => ServiceError::Exhausted { space, held_elsewhere },
             Dry::Sealed => ServiceError::Sealed(space),
             Dry::PoolFilling => ServiceError::PoolFilling { space },
+            Dry::NoWorker(reason) => ServiceError::NoWorker(reason),
             Dry::WentBack(how) => ServiceError::WentBack(how),
             Dry::Late(_) | Dry::Crowded | Dry::Stopping => {
                 ServiceError::Dry { space, reason: dry.to_string() }

@@ -4,11 +4,16 @@
 //! ones. Nothing here does I/O.
 
 mod spec;
+mod timeline;
 mod tuning;
 
 use std::fmt;
 
-use keymill_core::{Codec, CodecError, GenerationError, Generations, Shape, ShapeError, ShapeSpec};
+use jiff::Timestamp;
+use keymill_core::{
+    Codec, CodecError, GenerationError, Generations, Layout, LayoutError, Shape, ShapeError,
+    ShapeSpec,
+};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -16,6 +21,7 @@ use crate::digest::Normalize;
 use crate::secret::Master;
 
 pub use spec::SpaceSpec;
+pub use timeline::Timeline;
 pub use tuning::{Audit, Tuning};
 
 /// No space has more ordinals than this, so that every store can count them in 64 signed bits.
@@ -37,6 +43,17 @@ pub enum Kind {
     Pooled,
     /// The key of an input is made of the input: the same one gives the same key.
     Digest,
+    /// Numbers made of the time, the instance and a sequence: in the order of time.
+    Snowflake,
+    /// UUIDs, of which nothing is on record.
+    Uuid,
+}
+
+impl Kind {
+    /// Whether its keys are counted by ordinals, which can be granted and passed over.
+    pub fn counts(self) -> bool {
+        !matches!(self, Kind::Snowflake | Kind::Uuid)
+    }
 }
 
 /// The permanent part of a space: two spaces with one definition make the same keys.
@@ -63,6 +80,16 @@ pub struct Definition {
     /// With kind `digest`: which inputs count as one.
     #[serde(skip_serializing_if = "is_none")]
     pub normalize: Normalize,
+    /// With kind `snowflake`: the bits of time, worker and sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// With kind `snowflake`: where time begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    pub epoch: Option<Timestamp>,
+    /// With kind `uuid`: 4 or 7.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid_version: Option<u8>,
     /// The lengths of later generations, each longer than the one before: takes move on to it
     /// when that one ends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,6 +110,9 @@ pub enum DefinitionError {
     /// The shape does not fit the kind, the step or the offset.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// The bits of a snowflake contradict each other.
+    #[error("layout: {0}")]
+    Layout(#[from] LayoutError),
     /// The space cannot grow like that.
     #[error(transparent)]
     Generation(#[from] GenerationError),
@@ -118,6 +148,53 @@ pub struct Difference {
 }
 
 impl Definition {
+    /// What a space of this kind is where nothing else is said.
+    pub fn of_kind(kind: Kind) -> Definition {
+        let default = Definition { kind, ..Definition::default() };
+        match kind {
+            Kind::Shuffled | Kind::Sequential | Kind::Pooled | Kind::Digest => default,
+            Kind::Snowflake => Definition {
+                alphabet: "decimal".to_owned(),
+                length: 0,
+                layout: Some(Layout::default().to_string()),
+                epoch: Some(timeline::EPOCH),
+                ..default
+            },
+            Kind::Uuid => Definition {
+                alphabet: "hex".to_owned(),
+                length: 0,
+                uuid_version: Some(7),
+                ..default
+            },
+        }
+    }
+
+    /// How time and workers are counted, with kind `snowflake`.
+    pub fn timeline(&self) -> Result<Option<Timeline>, DefinitionError> {
+        if self.kind != Kind::Snowflake {
+            return Ok(None);
+        }
+        let layout = match &self.layout {
+            Some(text) => Layout::parse(text)?,
+            None => Layout::default(),
+        };
+        let epoch_ms = self.epoch.unwrap_or(timeline::EPOCH).as_millisecond();
+        Ok(Some(Timeline { epoch_ms, layout }))
+    }
+
+    /// Whether JSON can have its keys as numbers, which programs read as they are.
+    pub fn is_safe_as_numbers(&self) -> bool {
+        let plain = self.length == 0 && self.prefix.is_empty() && !self.check;
+        let safe = match self.kind {
+            Kind::Snowflake => {
+                self.timeline().is_ok_and(|it| it.is_some_and(|it| it.layout.is_safe_in_json()))
+            }
+            _ => false,
+        };
+        let digits = self.shape().is_ok_and(|it| it.alphabet().symbols() == timeline::DECIMAL);
+        plain && safe && digits
+    }
+
     /// How keys of the first generation are written.
     pub fn shape(&self) -> Result<Shape, ShapeError> {
         self.shape_of(self.length)
@@ -130,17 +207,26 @@ impl Definition {
 
     /// How many texts could be keys of some generation, other regions' among them.
     pub fn domain(&self) -> Result<u128, ShapeError> {
+        match self.kind {
+            Kind::Uuid => return Ok(1 << 122),
+            Kind::Snowflake => {
+                return Ok(self.timeline().ok().flatten().map_or(1, Timeline::ticks).into());
+            }
+            _ => {}
+        }
         let lengths = std::iter::once(self.length).chain(self.grown.iter().copied());
         lengths.map(|length| self.shape_of(length).map(|shape| shape.capacity())).sum()
     }
 
     /// The same with a generation of longer keys behind the last.
     pub fn grow(&self, length: u8) -> Result<Definition, DefinitionError> {
-        if self.kind == Kind::Digest {
-            return Err(DefinitionError::Setting {
-                setting: "kind",
-                problem: "is digest, which does not grow: an input would have two keys".to_owned(),
-            });
+        let problem = match self.kind {
+            Kind::Digest => "is digest, which does not grow: an input would have two keys",
+            Kind::Snowflake | Kind::Uuid => "has as many keys as it ever will",
+            Kind::Shuffled | Kind::Sequential | Kind::Pooled => "",
+        };
+        if !problem.is_empty() {
+            return Err(setting("kind", problem));
         }
         let mut longer = self.clone();
         longer.grown.push(length);
@@ -151,18 +237,52 @@ impl Definition {
     /// Refuses what no secret could make work.
     pub fn check(&self) -> Result<(), DefinitionError> {
         if self.kind != Kind::Digest && self.normalize != Normalize::None {
-            return Err(DefinitionError::Setting {
-                setting: "normalize",
-                problem: "goes with kind digest".to_owned(),
-            });
+            return Err(setting("normalize", "goes with kind digest"));
         }
         if self.kind == Kind::Digest && (self.step > 1 || self.length == 0) {
-            return Err(DefinitionError::Setting {
-                setting: "kind",
-                problem: "digest goes with step 1 and a length of 1 or more".to_owned(),
-            });
+            return Err(setting("kind", "digest goes with step 1 and a length of 1 or more"));
+        }
+        if self.kind != Kind::Snowflake && (self.layout.is_some() || self.epoch.is_some()) {
+            return Err(setting("layout and epoch", "go with kind snowflake"));
+        }
+        if self.kind != Kind::Uuid && self.uuid_version.is_some() {
+            return Err(setting("uuid_version", "goes with kind uuid"));
+        }
+        match self.kind {
+            Kind::Snowflake => self.check_snowflake()?,
+            Kind::Uuid => self.check_uuid()?,
+            _ => {}
         }
         self.build(|_| Zeroizing::new([0; 16])).map(drop)
+    }
+
+    fn check_snowflake(&self) -> Result<(), DefinitionError> {
+        if self.step > 1 {
+            return Err(setting("step", "does not go with kind snowflake: give it worker bits"));
+        }
+        let Some(timeline) = self.timeline()? else { return Ok(()) };
+        if timeline.layout.sequence_bits == 0 {
+            return Err(setting("layout", "needs a sequence bit at least"));
+        }
+        let ids = 1_u128 << timeline.layout.bits();
+        let texts = self.shape()?.capacity();
+        if texts < ids {
+            let bits = timeline.layout.bits();
+            return Err(setting("length", &format!("is too short for IDs of {bits} bits")));
+        }
+        Ok(())
+    }
+
+    fn check_uuid(&self) -> Result<(), DefinitionError> {
+        let plain =
+            Definition { uuid_version: self.uuid_version, ..Definition::of_kind(Kind::Uuid) };
+        if let Some(other) = plain.differences(self).first() {
+            return Err(setting(other.setting, "does not go with kind uuid: all UUIDs look alike"));
+        }
+        match self.uuid_version {
+            Some(4 | 7) | None => Ok(()),
+            Some(_) => Err(setting("uuid_version", "must be 4 or 7")),
+        }
     }
 
     /// Builds what turns this space's ordinals into keys.
@@ -174,8 +294,11 @@ impl Definition {
         self.build(|shape| master.space_key(name, shape.alphabet().symbols(), shape.length()))
     }
 
-    /// How many ordinals there are, over all generations.
+    /// How many ordinals there are, over all generations; with kind `snowflake`, how many ticks.
     pub fn capacity(&self) -> Result<u64, DefinitionError> {
+        if let Some(timeline) = self.timeline()? {
+            return Ok(timeline.ticks());
+        }
         let generations = self.build(|_| Zeroizing::new([0; 16]))?;
         Ok(generations.capacity().min(CAPACITY_MAX))
     }
@@ -188,7 +311,7 @@ impl Definition {
         let codec = |length: u8| -> Result<Codec, DefinitionError> {
             let shape = self.shape_of(length)?;
             match self.kind {
-                Kind::Sequential | Kind::Digest => {
+                Kind::Sequential | Kind::Digest | Kind::Snowflake | Kind::Uuid => {
                     Ok(Codec::sequential(shape, self.step, self.offset)?)
                 }
                 Kind::Shuffled | Kind::Pooled => {
@@ -219,7 +342,7 @@ impl Definition {
     /// The fingerprint of the secret behind the keys, for the kinds that have one.
     pub fn fingerprint(&self, name: &str, master: &Master) -> Option<String> {
         match self.kind {
-            Kind::Sequential => None,
+            Kind::Sequential | Kind::Snowflake | Kind::Uuid => None,
             Kind::Shuffled | Kind::Pooled | Kind::Digest => Some(master.fingerprint(name)),
         }
     }
@@ -243,6 +366,9 @@ impl Definition {
         compare("step", &self.step, &asked.step);
         compare("offset", &self.offset, &asked.offset);
         compare("normalize", &self.normalize, &asked.normalize);
+        compare("layout", &shown(self.layout.as_ref()), &shown(asked.layout.as_ref()));
+        compare("epoch", &shown(self.epoch), &shown(asked.epoch));
+        compare("uuid_version", &shown(self.uuid_version), &shown(asked.uuid_version));
         differences
     }
 
@@ -265,6 +391,9 @@ impl Default for Definition {
             step: 1,
             offset: 0,
             normalize: Normalize::None,
+            layout: None,
+            epoch: None,
+            uuid_version: None,
             grown: Vec::new(),
         }
     }
@@ -277,6 +406,8 @@ impl fmt::Display for Kind {
             Kind::Sequential => "sequential",
             Kind::Pooled => "pooled",
             Kind::Digest => "digest",
+            Kind::Snowflake => "snowflake",
+            Kind::Uuid => "uuid",
         })
     }
 }
@@ -285,6 +416,14 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is `{}` in the store, `{}` here", self.setting, self.stored, self.asked)
     }
+}
+
+fn setting(setting: &'static str, problem: &str) -> DefinitionError {
+    DefinitionError::Setting { setting, problem: problem.to_owned() }
+}
+
+fn shown(value: Option<impl fmt::Display>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
 /// Definitions of other kinds are written as they were before there was this setting.

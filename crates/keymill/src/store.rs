@@ -32,6 +32,7 @@ mod record;
 // Each store uses some of it, and a build with few stores leaves the rest unused.
 #[cfg_attr(not(all(feature = "sqlite", feature = "etcd")), allow(dead_code, unused_imports))]
 mod values;
+mod window;
 
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -64,6 +65,7 @@ pub use record::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Verdict,
 };
+pub use window::{HeldWindow, Window, WindowAsk, WindowRelease, WorkerRecord};
 
 /// Revisions of one era; an advance begins the next one, so that it lies beyond every
 /// revision that any instance can have seen, without having to ask them.
@@ -115,6 +117,15 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Closes a lease where its undrawn rest begins and makes the rest available again, in
     /// one transaction. Does nothing when the lease is not open or not the caller's.
     async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError>;
+
+    /// Extends the window that an instance holds of a worker, or leases the first worker that is
+    /// free; [`StoreError::NoWorker`] where none is. The clock is the store's, or the caller's
+    /// where the store has none. What was granted is on record with the tenancy's lease.
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError>;
+
+    /// Frees a worker from a given tick on, and closes the lease of the tenancy there. Does nothing
+    /// when the row of the worker does not say what its holder knows.
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError>;
 
     /// Moves `next` up to at least that of `to`, drops what was given back, and begins a new era
     /// of revisions, beyond all that any instance has seen and beyond `to`. What lies between is

@@ -117,7 +117,7 @@ pub(super) enum Command {
 pub(super) enum SpaceCommand {
     /// Make a keyspace; what its keys look like is permanent
     #[command(
-        after_help = "Examples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --alphabet decimal --length 0\n  keymill space create links --start 1500000    moved here from another store, where it was sealed"
+        after_help = "Examples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --alphabet decimal --length 0\n  keymill space create ids --kind snowflake --layout javascript\n  keymill space create ids --kind snowflake --layout twitter --epoch 2010-11-04T01:42:54.657Z\n  keymill space create events --kind uuid\n  keymill space create links --start 1500000    moved here from another store, where it was sealed"
     )]
     Create {
         /// Its name, never used before: a-z, 0-9, `-`, `_`
@@ -160,7 +160,7 @@ pub(super) enum SpaceCommand {
     Advance {
         /// Its name
         name: String,
-        /// At least to this ordinal [default: the highest that this data directory has seen]
+        /// At least to this ordinal, or tick of a snowflake keyspace [default: the highest that this data directory has seen]
         #[arg(long, value_name = "ORDINAL")]
         to: Option<u64>,
     },
@@ -174,18 +174,18 @@ pub(super) enum SpaceCommand {
         /// The file, or - for standard input
         file: PathBuf,
     },
-    /// Show the lowest and the highest key that were leased between two times, for a sequential
-    /// keyspace: the range of a query
+    /// Show the lowest and the highest key of a time, for the range of a query: snowflake IDs, UUIDs
+    /// of version 7, and the keys of a sequential keyspace that were leased then
     #[command(
-        after_help = "Example:\n  keymill space bounds tickets --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"
+        after_help = "Examples:\n  keymill space bounds ids --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --json\n  keymill space bounds tickets --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"
     )]
     Bounds {
         /// Its name
         name: String,
-        /// Leased at this time or later
+        /// Made or leased at this time or later
         #[arg(long, value_name = "TIME")]
         from: jiff::Timestamp,
-        /// Leased before this time
+        /// Made or leased before this time
         #[arg(long, value_name = "TIME")]
         to: jiff::Timestamp,
         /// Answer in JSON

@@ -6,6 +6,7 @@ use super::open_service;
 use crate::config::Config;
 use crate::front::http::ExplanationView;
 use crate::service::{Explanation, State};
+use crate::store::Purpose;
 
 pub(super) async fn run(
     config: Config,
@@ -38,6 +39,13 @@ fn print(asked: &str, explanation: &Explanation) {
     if let Some(number) = explanation.number {
         line("number", number.to_string());
     }
+    if let Some(time) = explanation.time {
+        line("time", time.to_string());
+    }
+    if let Some(id) = explanation.id {
+        line("worker", id.worker.to_string());
+        line("sequence", id.sequence.to_string());
+    }
     if let Some(used) = &explanation.used {
         line("used", used.used_at.to_string());
         if !used.caller.is_empty() {
@@ -51,12 +59,19 @@ fn print(asked: &str, explanation: &Explanation) {
         }
     }
     if let Some(lease) = &explanation.lease {
-        line("lease", format!("{} of ordinals {:?}", lease.lease, lease.ordinals));
+        let of = if lease.purpose == Purpose::Window {
+            String::new()
+        } else {
+            format!(" of ordinals {:?}", lease.ordinals)
+        };
+        line("lease", format!("{}{of}", lease.lease));
         let holder = &lease.holder;
         line("holder", format!("{} (pid {} on {})", holder.id, holder.pid, holder.host));
         line("granted", lease.granted_at.to_string());
         if let (Some(at), Some(ordinal)) = (lease.closed_at, lease.closed_at_ordinal) {
-            line("closed", format!("{at} at ordinal {ordinal}"));
+            let at_ordinal = format!(" at ordinal {ordinal}");
+            let where_to = if lease.purpose == Purpose::Window { "" } else { &at_ordinal };
+            line("closed", format!("{at}{where_to}"));
         }
     }
 }

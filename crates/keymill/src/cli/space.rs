@@ -35,6 +35,11 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         SpaceCommand::Advance { name, to } => {
             let before = service.report(&name).await?.record.mark.next;
             let after = service.advance(&name, to).await?.mark.next;
+            let kind = service.report(&name).await?.record.definition.kind;
+            if !kind.counts() {
+                eprintln!("keymill: `{name}` goes on beyond everything seen (tick {after})");
+                return Ok(ExitCode::SUCCESS);
+            }
             eprintln!(
                 "keymill: `{name}` goes on at ordinal {after}; {} below are passed over, and what was given back is dropped",
                 after - before
@@ -45,7 +50,7 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         }
         SpaceCommand::Bounds { name, from, to, json } => {
             let Some(bounds) = service.bounds(&name, from, to).await? else {
-                bail!("no key of `{name}` was leased from {from} to {to}");
+                bail!("there is no key of `{name}` from {from} to {to}");
             };
             if json {
                 println!("{}", serde_json::to_string_pretty(&bounds)?);
@@ -78,12 +83,14 @@ async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
     for report in reports {
         let definition = &report.record.definition;
         let sealed = if report.record.sealed { " (sealed)" } else { "" };
+        let counts = definition.kind.counts();
+        let counted = |number: u64| if counts { number.to_string() } else { "-".to_owned() };
         table.add_row([
             report.record.name.clone(),
             format!("{}{sealed}", definition.kind),
             shape(definition),
-            report.leased.to_string(),
-            report.remaining.to_string(),
+            counted(report.leased),
+            counted(report.remaining),
             odds(&report),
         ]);
     }
@@ -112,6 +119,14 @@ fn print(report: &SpaceReport) {
     line("keyspace", record.name.clone());
     line("kind", format!("{}{}", definition.kind, if record.sealed { ", sealed" } else { "" }));
     line("shape", shape(definition));
+    if let Some(runs_out_at) = report.runs_out_at {
+        print_snowflake(report, runs_out_at);
+        return;
+    }
+    if definition.kind == Kind::Uuid {
+        line("created", record.created_at.to_string());
+        return;
+    }
     if definition.step > 1 {
         let Definition { step, offset, .. } = definition;
         line("interleaved", format!("numbers {offset}, {}, …", offset + step));
@@ -137,9 +152,32 @@ fn print(report: &SpaceReport) {
     line("created", record.created_at.to_string());
 }
 
+/// What there is to say of a space whose keys are made of the time.
+fn print_snowflake(report: &SpaceReport, runs_out_at: jiff::Timestamp) {
+    let line = |name: &str, value: String| println!("{name:<12} {value}");
+    let (record, definition) = (&report.record, &report.record.definition);
+    if let Ok(Some(timeline)) = definition.timeline() {
+        let layout = timeline.layout;
+        let workers = layout.workers();
+        let second = layout.sequences().saturating_mul(1_000) / u64::from(layout.unit_ms);
+        line("layout", format!("{layout}, {} bits", layout.bits()));
+        line("workers", format!("{workers}, each with up to {second} IDs a second"));
+        line("epoch", timeline.time_of(0).to_string());
+        let held = timeline.time_of(record.mark.next).to_string();
+        line("held until", if record.mark.next == 0 { "not yet".to_owned() } else { held });
+        let soon = if timeline.ends_soon(jiff::Timestamp::now()) { ", SOON" } else { "" };
+        line("runs out", format!("{}{soon}", date(runs_out_at)));
+    }
+    line("guessing", odds(report));
+    line("created", record.created_at.to_string());
+}
+
 /// How keys are written, in a few words.
 fn shape(definition: &Definition) -> String {
     let Definition { alphabet, length, prefix, group, check, grown, .. } = definition;
+    if let Some(version) = definition.uuid_version {
+        return format!("version {version}");
+    }
     let mut shape = match length {
         0 => format!("{alphabet} integers"),
         _ => format!("{alphabet}×{length}"),
@@ -163,6 +201,8 @@ fn shape(definition: &Definition) -> String {
 fn odds(report: &SpaceReport) -> String {
     match report.record.definition.kind {
         Kind::Sequential => "always: keys are in order".to_owned(),
+        Kind::Snowflake => "often: keys are in the order of time".to_owned(),
+        Kind::Uuid => "never".to_owned(),
         Kind::Digest => "by what their inputs are".to_owned(),
         Kind::Shuffled | Kind::Pooled if report.leased == 0 => "never: no key in use".to_owned(),
         Kind::Shuffled | Kind::Pooled => format!("1 in {:.0}", 1.0 / report.density),

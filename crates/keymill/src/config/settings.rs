@@ -25,6 +25,8 @@ pub struct Settings {
     pub default_space: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u32>,
     pub require_existing: bool,
     pub allow_unsafe_store: bool,
     pub log: LogSettings,
@@ -146,6 +148,7 @@ const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("", "data_dir", Text),
     ("", "default_space", Text),
     ("", "secret_file", Text),
+    ("", "worker", Number),
     ("", "require_existing", Switch),
     ("", "allow_unsafe_store", Switch),
     ("log", "level", Text),
@@ -200,6 +203,7 @@ impl Default for Settings {
             data_dir: None,
             default_space: "default".to_owned(),
             secret_file: None,
+            worker: None,
             require_existing: false,
             allow_unsafe_store: false,
             log: LogSettings::default(),
@@ -272,6 +276,7 @@ mod tests {
             low_water: 9,
             ttl_seconds: 9,
             reserve_seconds: 9,
+            window_seconds: 9,
         };
         assert_eq!(links.tuning_over(&nothing), crate::space::Tuning::default());
     }

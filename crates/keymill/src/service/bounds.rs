@@ -9,7 +9,8 @@ use crate::store::{LeasePage, Purpose};
 /// How many leases are read at once.
 const PAGE: u32 = 1_000;
 
-/// The lowest and the highest key that were leased in a time: those handed out in it lie between.
+/// The lowest and the highest key of a time: those handed out in it lie between. Of a sequential
+/// space they are those that were leased in it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Bounds {
     /// The lowest key.
@@ -19,7 +20,7 @@ pub struct Bounds {
 }
 
 impl Service {
-    /// The keys that were leased from one time until before another; `None` where there are none.
+    /// The keys from one time until before another; `None` where there are none.
     pub async fn bounds(
         &self,
         name: &str,
@@ -28,6 +29,15 @@ impl Service {
     ) -> Result<Option<Bounds>, ServiceError> {
         let space = self.space(name).await?;
         let kind = space.record().definition.kind;
+        if let Some(timeline) = space.timeline() {
+            let key = |id| space.codec().key(id).as_str().to_owned();
+            let bounds = timeline.bounds(from, to);
+            return Ok(bounds.map(|(low, high)| Bounds { first: key(low), last: key(high) }));
+        }
+        if let Some(uuids) = space.uuids.filter(|uuids| uuids.are_by_time()) {
+            let bounds = uuids.bounds(from, to);
+            return Ok(bounds.map(|(first, last)| Bounds { first, last }));
+        }
         if kind != Kind::Sequential {
             return Err(ServiceError::WrongKind(format!(
                 "`{name}` is {kind}: its keys are in no order of time"

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use keymill_core::Located;
 use serde::Serialize;
 
-use super::{Service, ServiceError, Space};
+use super::{IdFields, Service, ServiceError, Space};
 use crate::store::keys::{Found, UsedKey};
 use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose};
 
@@ -21,6 +21,10 @@ pub struct Explanation {
     pub ordinal: Option<u64>,
     /// What the shape writes, before it is shuffled; counted within the key's generation.
     pub number: Option<u128>,
+    /// When it was made, where it tells.
+    pub time: Option<Timestamp>,
+    /// What else a snowflake ID tells.
+    pub id: Option<IdFields>,
     /// The lease it came from.
     pub lease: Option<LeaseRecord>,
     /// The record of its use, where single keys are recorded.
@@ -52,6 +56,30 @@ pub enum State {
     Reserved,
     /// Its time is over: it never comes back.
     Retired,
+    /// It can be of this space, of whose keys nothing is on record.
+    Unknown,
+}
+
+impl Explanation {
+    /// Nothing but a state.
+    pub(super) fn new(state: State, reason: String) -> Explanation {
+        Explanation {
+            key: None,
+            state,
+            reason,
+            ordinal: None,
+            number: None,
+            time: None,
+            id: None,
+            lease: None,
+            used: None,
+        }
+    }
+
+    /// It cannot be of the space.
+    pub(super) fn invalid(reason: String) -> Explanation {
+        Explanation::new(State::Invalid, reason)
+    }
 }
 
 impl Service {
@@ -68,21 +96,29 @@ impl Service {
             };
             return Ok(of_name(&space, known, found));
         }
+        if let Some(uuids) = space.uuids {
+            return Ok(uuids.explain(key));
+        }
+        if let Some(timeline) = space.timeline() {
+            return self.explain_id(&space, timeline, &record, key).await;
+        }
         let codec = space.codec_now();
         let ordinal = match codec.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => ordinal,
             Ok(Located::Elsewhere { number }) => {
                 let definition = &record.definition;
-                return Ok(invalid(format!(
+                return Ok(Explanation::invalid(format!(
                     "its number, {number}, is another region's: this keyspace has those that leave \
                      {} when divided by {}",
                     definition.offset, definition.step
                 )));
             }
             Ok(Located::Beyond) => {
-                return Ok(invalid("its number is beyond the capacity of the keyspace".to_owned()));
+                return Ok(Explanation::invalid(
+                    "its number is beyond the capacity of the keyspace".to_owned(),
+                ));
             }
-            Err(error) => return Ok(invalid(error.to_string())),
+            Err(error) => return Ok(Explanation::invalid(error.to_string())),
         };
         let canonical = codec.key(ordinal);
         let mut used = None;
@@ -95,7 +131,7 @@ impl Service {
             let (state, reason) = match found {
                 Some(found) => {
                     let (state, reason) = of_row(&found);
-                    used = used_in(found);
+                    used = used_in(Some(found));
                     (state, reason)
                 }
                 None => judge(lease.as_ref()),
@@ -109,12 +145,11 @@ impl Service {
         };
         Ok(Explanation {
             key: Some(canonical.as_str().to_owned()),
-            state,
-            reason,
             ordinal: Some(ordinal),
             number: Some(codec.number(ordinal)),
             lease,
             used,
+            ..Explanation::new(state, reason)
         })
     }
 }
@@ -134,8 +169,10 @@ fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
         (Purpose::Fill, _) => {
             (State::Skipped, "it was passed over when the pool was filled".to_owned())
         }
-        (Purpose::Lease, Some(_)) => (State::Issued, format!("{holder} handed it out")),
-        (Purpose::Lease, None) => {
+        (Purpose::Lease | Purpose::Window, Some(_)) => {
+            (State::Issued, format!("{holder} handed it out"))
+        }
+        (Purpose::Lease | Purpose::Window, None) => {
             (State::Leased, format!("it is in a lease of {holder}, which may have handed it out"))
         }
     }
@@ -162,12 +199,10 @@ fn of_name(space: &Space, known: NameRecord, found: Option<Found>) -> Explanatio
     };
     Explanation {
         key: Some(known.key),
-        state,
-        reason,
         ordinal: known.ordinal,
         number: known.ordinal.map(|ordinal| space.codec().number(ordinal)),
-        lease: None,
-        used: found.and_then(used_in),
+        used: used_in(found),
+        ..Explanation::new(state, reason)
     }
 }
 
@@ -192,21 +227,9 @@ fn of_row(found: &Found) -> (State, String) {
     }
 }
 
-fn used_in(found: Found) -> Option<UsedKey> {
-    match found {
+pub(super) fn used_in(found: Option<Found>) -> Option<UsedKey> {
+    match found? {
         Found::Used(used) => Some(used),
         Found::Available | Found::Reserved { .. } => None,
-    }
-}
-
-fn invalid(reason: String) -> Explanation {
-    Explanation {
-        key: None,
-        state: State::Invalid,
-        reason,
-        ordinal: None,
-        number: None,
-        lease: None,
-        used: None,
     }
 }

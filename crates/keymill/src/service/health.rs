@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Service;
@@ -95,12 +96,20 @@ impl Service {
             noticed.went_back.clone()
         };
         for space in self.known_spaces() {
+            if let Some(timeline) = space.timeline().filter(|it| it.ends_soon(Timestamp::now())) {
+                let at = timeline.runs_out_at();
+                problem("runs_out", Some(&space.name), format!("its time runs out at {at}"));
+            }
             let dry = space.mill.left() == 0;
             match &*space.mill.outlook() {
                 Outlook::Filling | Outlook::Sealed | Outlook::PoolFilling => {}
                 Outlook::Away(reason) => {
                     ready &= !dry;
                     problem("store_unavailable", Some(&space.name), reason.clone());
+                }
+                Outlook::NoWorker(reason) => {
+                    ready &= !dry;
+                    problem("no_worker", Some(&space.name), reason.clone());
                 }
                 Outlook::Exhausted { held_elsewhere } => problem(
                     "exhausted",

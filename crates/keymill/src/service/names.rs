@@ -167,6 +167,9 @@ impl Service {
         purpose: NamePurpose,
         key: &str,
     ) -> Result<Result<NewName, String>, ServiceError> {
+        if !space.record().definition.kind.counts() {
+            return Ok(space.located_beside(codec, purpose, key));
+        }
         let problem = match codec.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => {
                 return Ok(Ok(self.spelt(space, codec, ordinal, key).await?));
@@ -250,6 +253,29 @@ impl Service {
             return Ok(());
         };
         Err(bad(alias, problem))
+    }
+}
+
+impl Space {
+    /// A name in a space that does not count its keys, so that none can be passed over: it must be
+    /// one that is never handed out.
+    fn located_beside(
+        &self,
+        codec: &Generations,
+        purpose: NamePurpose,
+        key: &str,
+    ) -> Result<NewName, String> {
+        let could_be_made = match self.uuids {
+            Some(_) => uuid::Uuid::try_parse(key).is_ok(),
+            None => codec.ordinal(key.as_bytes()).is_ok(),
+        };
+        if could_be_made {
+            return Err("it could be handed out: of this kind no key can be passed over".to_owned());
+        }
+        if purpose != NamePurpose::Alias {
+            return Err("it is never handed out".to_owned());
+        }
+        Ok(NewName { key: key.to_owned(), ordinal: None })
     }
 }
 

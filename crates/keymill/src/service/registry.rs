@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
+use jiff::Timestamp;
 use keymill_core::{Blocklist, Generations, Located};
 use tokio::sync::watch;
 
 use super::digest::Digests;
 use super::ledger::Ledger;
+use super::uuid::Uuids;
 use super::{Service, ServiceError};
 use crate::claim::Claims;
 use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill};
-use crate::space::{Audit, Kind, Tuning};
+use crate::space::{Audit, Kind, Timeline, Tuning};
 use crate::store::SpaceRecord;
+use crate::worker::Keeper;
 
 /// A space that this instance can take from.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub struct Space {
     pub(super) ledger: Option<Ledger>,
     /// What makes its keys of inputs, if that is its kind.
     pub(super) digests: Option<Digests>,
+    /// Which UUIDs it hands out, if those are its keys.
+    pub(super) uuids: Option<Uuids>,
     /// Whether takes need the general way: what is handed out is put on record first, or claimed.
     pub(super) special: AtomicBool,
     /// Keys not to hand out; empty where the space has that switched off.
@@ -148,7 +153,12 @@ impl Service {
             });
         }
         let keys = Arc::new(Keys::of(&record, &inner.master)?);
-        let mill = Arc::new(Mill::new(inner.limits.waiting_max, inner.limits.wait_max));
+        let (waiting_max, wait_max) = (inner.limits.waiting_max, inner.limits.wait_max);
+        let timeline = record.definition.timeline()?;
+        let mill = Arc::new(match timeline {
+            Some(timeline) => Mill::of_ids(timeline, waiting_max, wait_max),
+            None => Mill::new(waiting_max, wait_max),
+        });
         let tuning = watch::Sender::new(record.tuning.clone());
         let progress = watch::Sender::new(Progress::default());
         let pooled = record.definition.kind == Kind::Pooled;
@@ -160,6 +170,7 @@ impl Service {
             keys: keys.clone(),
             claims: pooled.then(Arc::default),
             digests: self.digests_of(&record)?,
+            uuids: Uuids::of(&record.definition),
             ledger: self.ledger(&record.name, pooled, ttl_of),
             special: AtomicBool::new(is_special(&record)),
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
@@ -167,21 +178,42 @@ impl Service {
             progress: progress.subscribe(),
             record: ArcSwap::from_pointee(record),
         };
-        let refill = Refill {
-            space: space.name.clone(),
-            store: inner.store.clone(),
-            floors: inner.floors.clone(),
-            instance: inner.instance.clone(),
-            mill: mill.clone(),
-            keys,
-            pool: self.pool_of(&space),
-            tuning: space.tuning.subscribe(),
-            heartbeat: inner.heartbeat.subscribe(),
-            stop: inner.stop.subscribe(),
-            unsafe_store: inner.unsafe_store.is_some(),
-            progress,
+        if let Some(timeline) = timeline {
+            warn_of_the_end(&space.name, timeline);
+        }
+        let running = if timeline.is_some() {
+            let keeper = Keeper {
+                space: space.name.clone(),
+                store: inner.store.clone(),
+                floors: inner.floors.clone(),
+                instance: inner.instance.clone(),
+                mill: mill.clone(),
+                number: inner.worker,
+                clock: inner.clock.clone(),
+                tuning: space.tuning.subscribe(),
+                heartbeat: inner.heartbeat.subscribe(),
+                stop: inner.stop.subscribe(),
+                unsafe_store: inner.unsafe_store.is_some(),
+                progress,
+            };
+            inner.runtime.spawn(keeper.run())
+        } else {
+            let refill = Refill {
+                space: space.name.clone(),
+                store: inner.store.clone(),
+                floors: inner.floors.clone(),
+                instance: inner.instance.clone(),
+                mill: mill.clone(),
+                keys,
+                pool: self.pool_of(&space),
+                tuning: space.tuning.subscribe(),
+                heartbeat: inner.heartbeat.subscribe(),
+                stop: inner.stop.subscribe(),
+                unsafe_store: inner.unsafe_store.is_some(),
+                progress,
+            };
+            inner.runtime.spawn(refill.run())
         };
-        let running = inner.runtime.spawn(refill.run());
         let name = space.name.clone();
         self.spawn(async move {
             if running.await.is_err() {
@@ -201,5 +233,13 @@ impl Service {
 /// Whether takes of a space need more than its mill.
 fn is_special(record: &SpaceRecord) -> bool {
     record.tuning.audit == Audit::Key
-        || matches!(record.definition.kind, Kind::Pooled | Kind::Digest)
+        || matches!(record.definition.kind, Kind::Pooled | Kind::Digest | Kind::Uuid)
+}
+
+/// Years before the bits of its time are used up, users can still move to another space.
+fn warn_of_the_end(space: &str, timeline: Timeline) {
+    if timeline.ends_soon(Timestamp::now()) {
+        let runs_out_at = timeline.runs_out_at();
+        tracing::warn!(space, %runs_out_at, "the bits of its time run out; plan for another keyspace");
+    }
 }

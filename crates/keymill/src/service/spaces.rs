@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Service, ServiceError};
 use crate::floor::{Floors, Mark, floor_of, raise_to};
-use crate::space::{Audit, CAPACITY_MAX, DefinitionError, Kind, SpaceSpec, Tuning, check_name};
+use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
 use crate::store::{Created, KeyStore, NewSpace, SpaceRecord};
 
 /// What became of a wish for a space.
@@ -37,6 +37,8 @@ pub struct SpaceReport {
     pub leased_rate: f64,
     /// When the space will be used up if it goes on like that.
     pub exhausted_at: Option<Timestamp>,
+    /// When no ID can be made any more, in a snowflake space.
+    pub runs_out_at: Option<Timestamp>,
 }
 
 impl Service {
@@ -55,10 +57,18 @@ impl Service {
         }
         let (definition, tuning) = (wanted.definition(), wanted.tuning_over(&Tuning::default()));
         tuning.check()?;
-        let capacity = definition.codec(name, &inner.master)?.capacity().min(CAPACITY_MAX);
+        definition.check()?;
+        definition.codec(name, &inner.master)?;
+        let capacity = definition.capacity()?;
         let start = wanted.start.unwrap_or(0);
+        if start > 0 && !definition.kind.counts() {
+            return Err(bad_start(format!("does not go with kind {}", definition.kind)));
+        }
         if start > capacity {
             return Err(bad_start(format!("is {start}: the keyspace has only {capacity} keys")));
+        }
+        if let Some(timeline) = definition.timeline()? {
+            check_time(timeline, inner.clock.now_ms())?;
         }
         self.check_store_can(definition.kind, &tuning)?;
         if inner.require_existing {
@@ -123,7 +133,8 @@ impl Service {
         let floor = floor_of(&inner.floors, name).await?;
         let before = inner.store.space(name).await?;
         let definition = before.definition.grow(length)?;
-        let capacity = definition.codec(name, &inner.master)?.capacity().min(CAPACITY_MAX);
+        definition.codec(name, &inner.master)?;
+        let capacity = definition.capacity()?;
         let record = inner.store.grow(name, &definition, capacity, &floor).await?;
         raise_to(&inner.floors, name, record.mark).await?;
         self.update_space(record.clone());
@@ -192,6 +203,9 @@ impl Service {
                 ),
             );
         }
+        if tuning.audit == Audit::Key && kind == Kind::Uuid {
+            return refuse("audit", "`key` does not go with kind uuid".to_owned());
+        }
         Ok(())
     }
 
@@ -215,11 +229,15 @@ impl Service {
         let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(3_600.0);
         let space = self.known_space(&record.name);
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-        let (leased_rate, density) = (leased as f64 / age, leased as f64 / domain as f64);
+        let (mut leased_rate, density) = (leased as f64 / age, leased as f64 / domain as f64);
+        if !record.definition.kind.counts() {
+            leased_rate = 0.0;
+        }
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let seconds_left = remaining as f64 / leased_rate;
         // A forecast beyond the calendar is none.
-        let exhausted_at = (seconds_left < 2e11)
+        let runs_out_at = record.definition.timeline()?.map(Timeline::runs_out_at);
+        let exhausted_at = (seconds_left < 2e11 && record.definition.kind.counts())
             .then(|| SignedDuration::try_from_secs_f64(seconds_left).ok())
             .flatten()
             .and_then(|time| Timestamp::now().checked_add(time).ok());
@@ -232,9 +250,25 @@ impl Service {
             rate: space.as_ref().map_or(0.0, |space| space.progress().rate),
             leased_rate,
             exhausted_at,
+            runs_out_at,
             record,
         })
     }
+}
+
+/// Refuses a time that has not begun, or is over.
+fn check_time(timeline: Timeline, now_ms: i64) -> Result<(), ServiceError> {
+    let problem = if timeline.epoch_ms > now_ms {
+        "lies in the future".to_owned()
+    } else if timeline.tick_at(now_ms) >= timeline.ticks() {
+        let at = timeline.runs_out_at();
+        format!(
+            "is so long ago that the bits of the time ran out at {at}: use a later one, or more bits"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ServiceError::BadDefinition(DefinitionError::Setting { setting: "epoch", problem }))
 }
 
 fn bad_start(problem: String) -> ServiceError {

@@ -42,6 +42,10 @@ impl Service {
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
         space.check_takeable()?;
+        if let Some(uuids) = space.uuids {
+            uuids.make(count, each);
+            return Ok(Taken { count });
+        }
         space.mill.can_meet(count.into()).map_err(|dry| space.refusal(dry))?;
         if space.special.load(Ordering::Relaxed) {
             return Ok(Taken { count: space.take_on_record(count, caller, each).await? });
@@ -82,6 +86,9 @@ impl Service {
         mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
         space.check_takeable()?;
+        if !space.record().definition.kind.counts() {
+            return self.take_all(space, count, caller, each).await;
+        }
         if let Some(pool) = self.pool_of(space) {
             return self.claim_exactly(space, &pool, count, caller, each).await;
         }
@@ -123,6 +130,24 @@ impl Service {
                 let mark = inner.store.give_back(&back).await?;
                 raise_to(&inner.floors, &space.name, mark).await?;
             }
+        }
+        Ok(taken)
+    }
+
+    /// Takes keys that are not leased by number, as many as one take may have at a time.
+    async fn take_all(
+        &self,
+        space: &Arc<Space>,
+        count: u64,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<u64, ServiceError> {
+        let (mut taken, mut read) = (0, true);
+        while taken < count && read {
+            let some = u32::try_from(count - taken).unwrap_or(u32::MAX);
+            let some = some.min(self.inner.limits.count_max);
+            let each = |key: &[u8]| read = read && each(key);
+            taken += u64::from(self.take(space, some, caller, each).await?.count);
         }
         Ok(taken)
     }

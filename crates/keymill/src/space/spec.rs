@@ -1,5 +1,6 @@
 //! A space as somebody typed it.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Audit, Definition, Kind, Tuning};
@@ -50,6 +51,20 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize: Option<Normalize>,
+    /// With kind snowflake: the bits of time, worker and sequence, such as 41/10/12 or
+    /// 39/s8/w16@10ms, or twitter, sonyflake, instagram, javascript [default: 41/10/12]
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// With kind snowflake: where time begins [default: 2025-01-01T00:00:00Z]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Timestamp>,
+    /// With kind uuid: 7, in the order of time, or 4, random [default: 7]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "VERSION"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid_version: Option<u8>,
     /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
     /// is made [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "ORDINAL"))]
@@ -90,22 +105,36 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve_seconds: Option<u64>,
+    /// With kind snowflake, how far ahead an instance holds its worker: so long it goes on without
+    /// the store, and so long the worker rests after a crash; changeable [default: 60]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_seconds: Option<u64>,
 }
 
 impl SpaceSpec {
     /// The permanent part.
     pub fn definition(&self) -> Definition {
-        let default = Definition::default();
+        let default = Definition::of_kind(self.kind.unwrap_or_default());
+        let layout = self.layout.clone().or(default.layout);
+        let alphabet = self.alphabet.clone().unwrap_or(default.alphabet);
+        let length = match (default.kind, &layout) {
+            (Kind::Snowflake, Some(layout)) => super::timeline::length_of(layout, &alphabet),
+            _ => default.length,
+        };
         Definition {
-            kind: self.kind.unwrap_or(default.kind),
-            alphabet: self.alphabet.clone().unwrap_or(default.alphabet),
-            length: self.length.unwrap_or(default.length),
+            kind: default.kind,
+            alphabet,
+            length: self.length.unwrap_or(length),
             prefix: self.prefix.clone().unwrap_or(default.prefix),
             group: self.group.unwrap_or(default.group),
             check: self.check.unwrap_or(default.check),
             step: self.step.unwrap_or(default.step),
             offset: self.offset.unwrap_or(default.offset),
             normalize: self.normalize.unwrap_or(default.normalize),
+            layout: layout.map(|text| super::timeline::canonical(&text)),
+            epoch: self.epoch.or(default.epoch),
+            uuid_version: self.uuid_version.or(default.uuid_version),
             grown: default.grown,
         }
     }
@@ -121,6 +150,7 @@ impl SpaceSpec {
             low_water: self.low_water.unwrap_or(before.low_water),
             ttl_seconds: self.ttl_seconds.unwrap_or(before.ttl_seconds),
             reserve_seconds: self.reserve_seconds.unwrap_or(before.reserve_seconds),
+            window_seconds: self.window_seconds.unwrap_or(before.window_seconds),
         }
     }
 }

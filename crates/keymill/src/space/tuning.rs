@@ -46,6 +46,9 @@ pub struct Tuning {
     /// With audit `key`, after how many seconds others may have a pool's keys that an instance
     /// reserved and did not hand out.
     pub reserve_seconds: u64,
+    /// With kind `snowflake`, how many seconds ahead an instance may hold a worker: so long it goes
+    /// on without the store, and so long the worker rests after a crash.
+    pub window_seconds: u64,
 }
 
 impl Tuning {
@@ -62,6 +65,11 @@ impl Tuning {
     /// How long a reservation holds.
     pub fn reserve_max(&self) -> Duration {
         Duration::from_secs(self.reserve_seconds)
+    }
+
+    /// How far ahead a worker is held.
+    pub fn window(&self) -> Duration {
+        Duration::from_secs(self.window_seconds)
     }
 
     /// Refuses sizes that could never be asked for.
@@ -90,6 +98,9 @@ impl Tuning {
         if !(5..=604_800).contains(&self.reserve_seconds) {
             return refuse("reserve_seconds", "must be from 5 to 604800 (a week)".to_owned());
         }
+        if !(1..=3_600).contains(&self.window_seconds) {
+            return refuse("window_seconds", "must be from 1 to 3600 (an hour)".to_owned());
+        }
         Ok(())
     }
 }
@@ -105,6 +116,7 @@ impl Default for Tuning {
             low_water: 0,
             ttl_seconds: 0,
             reserve_seconds: 5 * 60,
+            window_seconds: 60,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::floor::{Floor, History, Mark};
 
 /// What can go wrong in a store.
@@ -26,6 +28,18 @@ pub enum StoreError {
         space: String,
         /// How many ordinals are in open leases of other instances.
         held_elsewhere: u64,
+    },
+    /// Every worker of a snowflake keyspace is held.
+    #[error("{}", no_worker(space, *worker, *workers, *free_at))]
+    NoWorker {
+        /// The space.
+        space: String,
+        /// The worker that was asked for, where it was a certain one.
+        worker: Option<u32>,
+        /// How many there are.
+        workers: u64,
+        /// When one of them is free, unless its holder goes on.
+        free_at: Timestamp,
     },
     /// The space was ended.
     #[error("the keyspace `{0}` is sealed")]
@@ -124,5 +138,18 @@ impl StoreError {
             remedy: "Restore the store that was there, or start with another data directory"
                 .to_owned(),
         }))
+    }
+}
+
+fn no_worker(space: &str, worker: Option<u32>, workers: u64, free_at: Timestamp) -> String {
+    match worker {
+        Some(worker) if u64::from(worker) >= workers => {
+            format!("`{space}` has no worker {worker}: its layout has {workers}, from 0 on")
+        }
+        Some(worker) => format!("worker {worker} of `{space}` is held until {free_at}"),
+        None => format!(
+            "all {workers} workers of `{space}` are held, the first of them until {free_at}; a layout \
+             with more worker bits has room for more instances"
+        ),
     }
 }

@@ -10,35 +10,35 @@
 //! - The cluster's ID is part of the floor: another cluster, such as one that a snapshot was
 //!   restored to under another name, is refused.
 
+mod clock;
 mod connection;
 mod draft;
 mod keys;
+mod turns;
+mod windows;
 
 use std::ops::Range;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
 use connection::Members;
 use draft::{Draft, LeaseDoc, NameDoc, SpaceDoc, StoreDoc};
 use keys::Keys;
+use turns::Turns;
 
-use super::values::{from_json, json, now, random_number, time};
+use super::values::{from_json, json, now, time};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening,
-    Place, Pulse, Purpose, SpaceRecord, Store, StoreError,
+    Place, Pulse, Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 use crate::floor::{Floor, History, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 
-/// How long a change may take, with all its new beginnings.
-const CHANGE_MAX: Duration = Duration::from_secs(5);
 /// How many keys one request asks for.
 const BATCH: usize = 64;
 /// How many skips one request asks for.
@@ -100,22 +100,15 @@ impl EtcdStore {
         names: &[&str],
         mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
-        let deadline = Instant::now() + CHANGE_MAX;
-        for turn in 0_u32.. {
+        let mut turns = Turns::new();
+        loop {
             let mut draft = Draft::read(&self.members, &self.keys, space, leases, names).await?;
             let answer = decide(&mut draft)?;
             if draft.commit(&self.members).await? {
                 return Ok(answer);
             }
-            if Instant::now() > deadline {
-                break;
-            }
-            // Another was faster; so that both are not again at the same moment.
-            let millis_max = u64::from(turn.min(6)) * 4 + 2;
-            let micros = 200 + random_number() % (millis_max * 1_000);
-            tokio::time::sleep(Duration::from_micros(micros)).await;
+            turns.another().await?;
         }
-        Err(StoreError::Unavailable(format!("others were faster for {CHANGE_MAX:?}")))
     }
 
     async fn spaces_now(&self) -> Result<(History, Vec<SpaceRecord>), StoreError> {
@@ -186,6 +179,7 @@ impl Store for EtcdStore {
                     history: draft.history,
                     grown: Lengths::default(),
                 },
+                base: 0,
                 returned: Default::default(),
                 sealed: false,
                 created_at: time(now()),
@@ -267,6 +261,14 @@ impl Store for EtcdStore {
             Ok(space.mark)
         })
         .await
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        self.window_for(ask).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.free_worker(release).await
     }
 
     async fn advance(
@@ -381,6 +383,11 @@ impl Store for EtcdStore {
             for lease in self.lease_docs(space, &numbers).await? {
                 if lease.closed_at_ordinal.unwrap_or(lease.ordinals.end) > ordinal {
                     return Ok(Some(lease));
+                }
+                // Windows do not overlap: where the last one that starts before it has ended, all
+                // have.
+                if lease.purpose == Purpose::Window {
+                    return Ok(None);
                 }
             }
             match starts.last() {

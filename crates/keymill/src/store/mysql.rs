@@ -16,6 +16,7 @@ mod names;
 mod rows;
 mod text;
 mod tx;
+mod windows;
 
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ use super::values::{json, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Purpose, SpaceRecord, Store, StoreError, pool,
+    Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -49,13 +50,13 @@ use now;
 const STORE: &str = "SELECT identity, CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF') FROM store";
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces WHERE name = :space";
+    returned, base FROM spaces WHERE name = :space";
 const SPACE_LOCK: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces WHERE name = :space FOR UPDATE";
+    returned, base FROM spaces WHERE name = :space FOR UPDATE";
 const SPACES: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces ORDER BY name";
+    returned, base FROM spaces ORDER BY name";
 const SPACE_MAKE: &str = concat!(
     "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, returned, revision, created_at)
@@ -65,7 +66,8 @@ const SPACE_MAKE: &str = concat!(
 );
 /// The time, in the text of a statement.
 const NOW: &str = now!();
-const SPACE_MOVE: &str = "UPDATE spaces SET next = :next, revision = :revision, returned = :returned WHERE name = :space";
+const SPACE_MOVE: &str = "UPDATE spaces
+    SET next = :next, revision = :revision, returned = :returned, base = :base WHERE name = :space";
 const SPACE_TUNE: &str =
     "UPDATE spaces SET tuning = :tuning, revision = revision + 1 WHERE name = :space";
 const SPACE_DEFINE: &str =
@@ -236,6 +238,18 @@ impl Store for MysqlStore {
             Ok(space.mark)
         };
         let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.window(ask).await;
+        tx.finish(answer).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.release_window(release).await;
         tx.finish(answer).await
     }
 
@@ -417,8 +431,8 @@ fn fold_error(place: &str, error: &mysql_async::Error) -> StoreError {
     };
     let message = &refusal.message;
     match refusal.code {
-        // Unknown table.
-        1146 => StoreError::Broken(format!(
+        // Unknown table, or column.
+        1146 | 1054 => StoreError::Broken(format!(
             "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
         )),
         // Denied: a command, a table, a column.

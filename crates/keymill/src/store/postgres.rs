@@ -16,6 +16,7 @@ mod keys;
 mod names;
 mod rows;
 mod tx;
+mod windows;
 
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ use super::values::{json, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Purpose, SpaceRecord, Store, StoreError, pool,
+    Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -41,19 +42,19 @@ const STORE: &str = "SELECT identity, (SELECT system_identifier FROM pg_control_
     substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM store";
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces WHERE name = $1";
+    returned, base FROM spaces WHERE name = $1";
 const SPACE_LOCK: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces WHERE name = $1 FOR UPDATE";
+    returned, base FROM spaces WHERE name = $1 FOR UPDATE";
 const SPACES: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces ORDER BY name";
+    returned, base FROM spaces ORDER BY name";
 const SPACE_MAKE: &str = "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
     ON CONFLICT DO NOTHING";
 const SPACE_MOVE: &str =
-    "UPDATE spaces SET next = $2, revision = $3, returned = $4 WHERE name = $1";
+    "UPDATE spaces SET next = $2, revision = $3, returned = $4, base = $5 WHERE name = $1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = $2, revision = revision + 1 WHERE name = $1";
 const SPACE_DEFINE: &str = "UPDATE spaces SET definition = $2, capacity = $3 WHERE name = $1";
 const SPACE_SEAL: &str =
@@ -224,6 +225,18 @@ impl Store for PostgresStore {
             Ok(space.mark)
         };
         let answer = answer.await;
+        tx.finish(answer).await
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.window(ask).await;
+        tx.finish(answer).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.release_window(release).await;
         tx.finish(answer).await
     }
 
@@ -398,7 +411,9 @@ fn fold_error(place: &str, error: &tokio_postgres::Error) -> StoreError {
     };
     let message = refusal.message();
     match refusal.code() {
-        &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => StoreError::Broken(format!(
+        &SqlState::UNDEFINED_TABLE
+        | &SqlState::UNDEFINED_COLUMN
+        | &SqlState::INVALID_SCHEMA_NAME => StoreError::Broken(format!(
             "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
         )),
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Broken(format!(

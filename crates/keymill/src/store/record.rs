@@ -51,6 +51,8 @@ pub struct SpaceRecord {
     pub capacity: u64,
     /// How far it has come.
     pub mark: Mark,
+    /// What an advance has moved beyond: no window of a snowflake keyspace begins below it.
+    pub base: u64,
     /// Ordinals below `next` that were given back and wait to be granted again.
     pub returned: Ranges,
     /// Whether it was ended.
@@ -141,6 +143,8 @@ pub enum Purpose {
     Advance,
     /// Written into the pool of a keyspace.
     Fill,
+    /// The time in which an instance held a worker of a snowflake keyspace.
+    Window,
 }
 
 /// Which leases to list.
@@ -290,6 +294,7 @@ impl Purpose {
             Purpose::Lease => "lease",
             Purpose::Advance => "advance",
             Purpose::Fill => "fill",
+            Purpose::Window => "window",
         }
     }
 
@@ -298,6 +303,7 @@ impl Purpose {
         match name {
             "advance" => Purpose::Advance,
             "fill" => Purpose::Fill,
+            "window" => Purpose::Window,
             _ => Purpose::Lease,
         }
     }
@@ -408,8 +414,11 @@ impl SpaceRecord {
         let from = self.mark.next;
         self.mark.revision = next_era(self.mark.revision.max(to.revision));
         self.mark.next = from.max(to.next).min(self.capacity);
+        self.base = self.mark.next;
         self.returned.clear();
-        Ok(from..self.mark.next)
+        // What was passed over of a snowflake keyspace is time, not ordinals.
+        let passed_from = if self.definition.kind == Kind::Snowflake { self.base } else { from };
+        Ok(passed_from..self.mark.next)
     }
 
     /// Has the generations that were seen. Others in their place would have begun elsewhere, and

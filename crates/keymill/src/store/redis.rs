@@ -15,6 +15,7 @@ mod keys;
 mod pool;
 mod rows;
 mod scripts;
+mod windows;
 
 use std::ops::Range;
 
@@ -24,15 +25,16 @@ use redis::ScriptInvocation;
 
 use connection::Server;
 use keys::Keys;
-use rows::{Fields, instance_from, lease_from, name_from, reply, space_from};
+use rows::{Fields, instance_from, lease_from, mark_from, name_from, reply, space_from};
 use scripts::Scripts;
 
 use super::pool as connections;
 use super::values::json;
 use super::{
     Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, NewSpace,
-    Opening, Place, Pulse, SpaceRecord, Store, StoreError, next_era,
+    LeaseId, LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName,
+    NewSpace, Opening, Place, Pulse, SpaceRecord, Store, StoreError, Window, WindowAsk,
+    WindowRelease, next_era,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
@@ -231,16 +233,7 @@ impl Store for RedisStore {
         // Beyond this a number is not exact in a script, and no lease is that large.
         let size = ask.size.min(1 << 52);
         script.arg(&ask.instance.id).arg(json(&ask.instance)).arg(size).arg(ask.share.max(1));
-        match ask.last_lease {
-            Some(last) => {
-                let era_end = next_era(last);
-                script.arg(last.to_string()).arg((era_end - ERA).to_string());
-                script.arg(era_end.to_string());
-            }
-            None => {
-                script.arg("").arg("").arg("");
-            }
-        }
+        expect_lease(&mut script, ask.last_lease);
         for spent in &ask.spent {
             script.arg(spent.to_string());
         }
@@ -268,8 +261,15 @@ impl Store for RedisStore {
         script.arg(&back.instance).arg(back.lease.to_string());
         script.arg(back.rest.start.to_string()).arg(back.rest.end.to_string());
         let (_, answer) = self.change(&connection, &back.space, &back.floor, &script).await?;
-        let number = |index: usize| rows::number(answer.get(index));
-        Ok(Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() })
+        mark_from(&answer, history)
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        self.window_for(ask).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.free_worker(release).await
     }
 
     async fn advance(
@@ -282,12 +282,13 @@ impl Store for RedisStore {
         let before = self.record_of(&connection, space).await?;
         // Growths that were lost, made again.
         let mut after = before.clone();
-        after.advance(to)?;
+        let passed = after.advance(to)?;
         let mut script = self.scripts.advance.key(self.keys.space(space));
         script.arg(to.revision.to_string()).arg(to.next.to_string()).arg(ERA.to_string());
         script.arg(&by.id).arg(json(by));
         script.arg(json(&before.definition.grown));
         script.arg(json(&after.definition)).arg(after.capacity.to_string());
+        script.arg(u8::from(!passed.is_empty()));
         let nothing_seen = Floor { store: String::new(), mark: Mark::default() };
         let (status, answer) = self.change(&connection, space, &nothing_seen, &script).await?;
         match status.as_str() {
@@ -316,14 +317,13 @@ impl Store for RedisStore {
             "outdated" => return Err(StoreError::Outdated(batch.space.clone())),
             _ => {}
         }
-        let number = |index: usize| rows::number(answer.get(index));
         let outcome = |word: &String| match word.as_str() {
             "made" => Naming::Made,
             "mine" => Naming::Mine,
             _ => Naming::Taken,
         };
         Ok(Named {
-            mark: Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() },
+            mark: mark_from(&answer, history)?,
             outcomes: answer.iter().skip(2).map(outcome).collect(),
         })
     }
@@ -497,6 +497,15 @@ fn guard(script: &mut ScriptInvocation<'_>, floor: &Floor, history: History) {
     script.arg(store.trim_end());
     script.arg(floor.mark.revision.to_string()).arg(floor.mark.next.to_string());
     script.arg(u8::from(here.continues(floor.mark))).arg(next_era(floor.mark.revision).to_string());
+}
+
+/// The last lease of an instance, and the era in which it must be on record.
+fn expect_lease(script: &mut ScriptInvocation<'_>, last: Option<LeaseId>) {
+    let (last, era) = match last {
+        Some(last) => (last.to_string(), [next_era(last) - ERA, next_era(last)]),
+        None => (String::new(), [0, 0]),
+    };
+    script.arg(last).arg(era[0].to_string()).arg(era[1].to_string());
 }
 
 /// The one place where Redis' errors become the store's. What the server itself refuses, it has

@@ -15,6 +15,7 @@ mod keys;
 mod names;
 mod rows;
 mod tx;
+mod windows;
 
 use std::fs::OpenOptions;
 use std::io;
@@ -34,7 +35,7 @@ use super::values::{json, now, signed, time, unsigned};
 use super::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
@@ -42,12 +43,12 @@ use crate::space::{Definition, Tuning};
 
 const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned FROM spaces";
+    returned, base FROM spaces";
 const SPACE_MAKE: &str = "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)";
 const SPACE_MOVE: &str =
-    "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4 WHERE name = ?1";
+    "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4, base = ?5 WHERE name = ?1";
 const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
 const SPACE_DEFINE: &str = "UPDATE spaces SET definition = ?2, capacity = ?3 WHERE name = ?1";
 const SPACE_SEAL: &str =
@@ -254,6 +255,16 @@ impl Store for SqliteStore {
             Ok(space.mark)
         })
         .await
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let ask = ask.clone();
+        self.change(move |tx| tx.window(&ask)).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        let release = release.clone();
+        self.change(move |tx| tx.release_window(&release)).await
     }
 
     async fn advance(

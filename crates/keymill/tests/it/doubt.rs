@@ -16,11 +16,11 @@ use keymill::space::{Definition, SpaceSpec, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse,
-    SpaceRecord, Store, StoreError,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 use keymill_core::Blocklist;
 
-/// Commits every lease, and loses the answers of the first few.
+/// Commits every lease and every window, and loses the answers of the first few.
 #[derive(Debug)]
 struct Forgetful {
     inner: Arc<dyn Store>,
@@ -35,19 +35,32 @@ impl Forgetful {
         let inner = keymill::store::open(&url, keymill::store::Opening::default()).await.unwrap();
         Arc::new(Forgetful { inner, to_lose: to_lose.into(), asked: Mutex::default() })
     }
+
+    /// Notes what was asked for and granted, and answers with it unless the answer is to be lost.
+    fn answer<T>(&self, asked: u64, granted: u64, answer: T) -> Result<T, StoreError> {
+        self.asked.lock().unwrap().push((asked, granted));
+        let lose = |left: u32| left.checked_sub(1);
+        match self.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose) {
+            Ok(_) => Err(StoreError::InDoubt("the answer was lost".to_owned())),
+            Err(_) => Ok(answer),
+        }
+    }
 }
 
 #[async_trait]
 impl Store for Forgetful {
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
         let grant = self.inner.lease(ask).await?;
-        let size = grant.ordinals.end - grant.ordinals.start;
-        self.asked.lock().unwrap().push((ask.size, size));
-        let lose = |left: u32| left.checked_sub(1);
-        match self.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose) {
-            Ok(_) => Err(StoreError::InDoubt("the answer was lost".to_owned())),
-            Err(_) => Ok(grant),
-        }
+        self.answer(ask.size, grant.ordinals.end - grant.ordinals.start, grant)
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let window = self.inner.window(ask).await?;
+        self.answer(ask.length, window.ticks.end - window.ticks.start, window)
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.inner.release_window(release).await
     }
 
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
@@ -165,6 +178,8 @@ async fn start(store: Arc<dyn Store>, folder: &std::path::Path) -> Service {
         alias_rules: Default::default(),
         limits: Limits { wait_max: Duration::from_secs(10), ..Limits::default() },
         require_existing: false,
+        worker: None,
+        clock: Default::default(),
         unsafe_store: None,
     };
     let service = Service::start(setup).await.unwrap();

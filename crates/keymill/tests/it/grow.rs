@@ -119,6 +119,8 @@ async fn start(folder: &Path) -> Service {
             ..Limits::default()
         },
         require_existing: false,
+        worker: None,
+        clock: Default::default(),
         unsafe_store: None,
     };
     Service::start(setup).await.unwrap()

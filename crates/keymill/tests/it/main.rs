@@ -10,4 +10,5 @@ mod http;
 mod pool;
 mod schema;
 mod servers;
+mod snowflake;
 mod store_behavior;

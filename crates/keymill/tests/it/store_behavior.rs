@@ -16,6 +16,7 @@ mod names;
 mod record;
 mod spaces;
 mod went_back;
+mod windows;
 
 use grow::*;
 use keys::*;
@@ -24,6 +25,7 @@ use names::*;
 use record::*;
 use spaces::*;
 use went_back::*;
+use windows::*;
 
 /// Runs each case on each store; a case gets a space, and a store in the server, of its own.
 macro_rules! on_every_store {
@@ -131,6 +133,25 @@ on_every_store! {
     the_first_secret_stays
     ordinals_beyond_2_to_the_53_come_through_unchanged
     many_instances_at_once_never_share_an_ordinal
+    a_worker_is_leased_with_a_window_that_is_on_record
+    an_extension_begins_where_the_window_ended
+    an_extension_that_adds_nothing_changes_nothing
+    instances_get_the_lowest_workers_that_are_free
+    what_is_not_held_just_so_is_not_extended
+    where_every_worker_is_held_there_is_none
+    a_worker_is_free_once_its_window_has_ended
+    a_released_worker_is_free_from_where_it_was_not_used
+    a_worker_is_released_once_and_by_its_holder
+    a_certain_worker_is_leased_or_none
+    next_is_the_highest_end_of_any_window
+    windows_know_the_floor_and_the_last_lease
+    a_space_without_a_record_has_no_window
+    a_sealed_space_has_no_window
+    no_window_begins_below_an_advance
+    windows_end_with_the_time_of_their_space
+    a_space_whose_time_has_run_out_is_exhausted
+    many_instances_at_once_never_share_a_worker
+    however_instances_race_the_windows_of_a_worker_are_disjoint
     a_safe_store_has_no_unsafe_finding
 }
 

@@ -83,6 +83,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Limits::default()
         },
         require_existing: false,
+        worker: None,
+        clock: Default::default(),
         unsafe_store: None,
     })
     .await?;

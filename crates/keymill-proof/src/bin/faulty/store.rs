@@ -15,7 +15,7 @@ use keymill::space::{Definition, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
     LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 
 use crate::Fault;
@@ -147,6 +147,14 @@ impl Store for FaultyStore {
             beat.spaces.iter_mut().for_each(|space| space.mark = FAR);
         }
         Ok(beat)
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        self.real.window(ask).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.real.release_window(release).await
     }
 
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {

@@ -119,6 +119,7 @@ impl From<ServiceError> for Problem {
                 (S::CONFLICT, "exhausted")
             }
             ServiceError::PoolFilling { .. } => (S::SERVICE_UNAVAILABLE, "pool_filling"),
+            ServiceError::NoWorker(_) => (S::SERVICE_UNAVAILABLE, "no_worker"),
             ServiceError::WrongKind(_) => (S::CONFLICT, "wrong_kind"),
             ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
             ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
@@ -132,6 +133,7 @@ impl From<ServiceError> for Problem {
             // Only a person can reopen the space, so there is no hurry.
             ServiceError::WentBack(_) => Some(30),
             ServiceError::Dry { .. }
+            | ServiceError::NoWorker(_)
             | ServiceError::PoolFilling { .. }
             | ServiceError::StoreUnavailable(_) => Some(1),
             _ => None,

@@ -6,7 +6,7 @@ use hyper::{Request, Response, header};
 use percent_encoding::percent_decode_str;
 
 use super::{Body, Problem, State, check_encoding, full};
-use crate::service::check_caller;
+use crate::service::{Space, check_caller};
 
 /// Takes keys.
 #[utoipa::path(
@@ -15,14 +15,15 @@ use crate::service::check_caller;
         ("space" = String, Path, description = "The keyspace"),
         ("count" = Option<u32>, Query, description = "How many keys: 1 (the default) to 100,000"),
         ("caller" = Option<String>, Query, description = "For whom, in a keyspace with audit `key`"),
+        ("numbers" = Option<bool>, Query, description = "`true`: JSON numbers instead of strings, in a keyspace of snowflake IDs of at most 53 bits"),
     ),
     responses(
         (status = 200, description = "The keys; fewer than asked for only when the keyspace ends there. With `Accept: text/plain`, one key per line.",
             body = super::wire::Keys),
-        (status = 400, description = "`bad_count`, `unknown_parameter`, `repeated_parameter`, `unexpected_body`, `bad_encoding`", body = Problem),
+        (status = 400, description = "`bad_count`, `unknown_parameter`, `repeated_parameter`, `unexpected_body`, `bad_encoding`, `unsafe_numbers`", body = Problem),
         (status = 404, description = "`unknown_space`", body = Problem),
         (status = 409, description = "`exhausted`, `sealed`", body = Problem),
-        (status = 503, description = "`dry`, `store_went_back`, `store_unavailable`; try again after `Retry-After` seconds", body = Problem),
+        (status = 503, description = "`dry`, `no_worker`, `store_went_back`, `store_unavailable`; try again after `Retry-After` seconds", body = Problem),
     )
 )]
 pub(super) async fn post(
@@ -31,7 +32,8 @@ pub(super) async fn post(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
     check_encoding(request.uri())?;
-    let [count, caller] = query(request.uri().query(), &["count", "caller"])?;
+    let [count, caller, numbers] = query(request.uri().query(), &["count", "caller", "numbers"])?;
+    let numbers = as_switch(numbers)?;
     let caller = percent_decode_str(caller.unwrap_or_default()).decode_utf8_lossy().into_owned();
     check_caller(&caller)?;
     let count = match count {
@@ -46,6 +48,10 @@ pub(super) async fn post(
     }
     let name = percent_decode_str(encoded_name).decode_utf8_lossy();
     let space = state.service.space(&name).await?;
+    if numbers {
+        check_numbers(&space)?;
+    }
+    let quote: &[u8] = if numbers { b"" } else { b"\"" };
     let key_len = space.codec().text_len_max();
     if plain {
         let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
@@ -66,9 +72,10 @@ pub(super) async fn post(
     state
         .service
         .take(&space, count, &caller, |key| {
-            body.put_u8(b'"');
+            body.put_slice(quote);
             body.put_slice(key);
-            body.put_slice(b"\",");
+            body.put_slice(quote);
+            body.put_u8(b',');
         })
         .await?;
     body.truncate(body.len() - 1);
@@ -107,6 +114,27 @@ pub(super) async fn get_key(
     let mut body = BytesMut::with_capacity(space.codec().text_len_max());
     state.service.take(&space, 1, "", |key| body.put_slice(key)).await?;
     Ok(full("text/plain; charset=utf-8", body.freeze()))
+}
+
+/// Whether keys are to be JSON numbers.
+fn as_switch(numbers: Option<&str>) -> Result<bool, Problem> {
+    match numbers {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => {
+            Err(Problem::bad_request("bad_parameter", "numbers must be true or false".to_owned()))
+        }
+    }
+}
+
+/// Refuses numbers that programs would not read as they are written.
+fn check_numbers(space: &Space) -> Result<(), Problem> {
+    if space.record().definition.is_safe_as_numbers() {
+        return Ok(());
+    }
+    let detail = "only snowflake IDs of at most 53 bits, written as plain decimals, are safe as JSON \
+                  numbers; take them as strings";
+    Err(Problem::bad_request("unsafe_numbers", detail.to_owned()))
 }
 
 /// The values of the parameters named, in their order. Others are refused: a misspelt `count`

@@ -36,9 +36,10 @@ pub struct SpaceView {
     sealed: bool,
     #[schema(value_type = String)]
     created_at: Timestamp,
-    /// How many keys this keyspace has in all.
+    /// How many keys this keyspace has in all; with kind `snowflake`, how many ticks of time, here
+    /// and in `leased` and `remaining`.
     capacity: SafeNumber,
-    /// The lowest ordinal never granted.
+    /// The lowest ordinal never granted; with kind `snowflake`, the tick that workers are held to.
     next: SafeNumber,
     /// Granted to instances, and perhaps handed out.
     leased: SafeNumber,
@@ -59,6 +60,10 @@ pub struct SpaceView {
     /// When the keyspace will be used up if it goes on like that.
     #[schema(value_type = Option<String>)]
     exhausted_at: Option<Timestamp>,
+    /// With kind `snowflake`: when the bits of its time run out.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs_out_at: Option<Timestamp>,
 }
 
 /// All keyspaces.
@@ -82,6 +87,16 @@ pub struct ExplanationView {
     /// What the shape writes, before it is shuffled; counted anew for keys of each length.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<SafeNumber>,
+    /// When it was made, where a key tells: a snowflake ID or a UUID of version 7.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    time: Option<Timestamp>,
+    /// The worker number that made a snowflake ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<u32>,
+    /// The place of a snowflake ID among those of its tick.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u32>,
     /// The lease it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<LeaseView>,
@@ -96,7 +111,8 @@ pub struct LeaseView {
     space: String,
     /// Its number within the keyspace.
     lease: SafeNumber,
-    /// The first ordinal.
+    /// The first ordinal. With purpose `window` ordinals are ticks of time, with the worker number
+    /// above them.
     start: SafeNumber,
     /// The ordinal after the last.
     end: SafeNumber,
@@ -147,6 +163,7 @@ impl From<SpaceReport> for SpaceView {
             rate: report.rate,
             leased_rate: report.leased_rate,
             exhausted_at: report.exhausted_at,
+            runs_out_at: report.runs_out_at,
         }
     }
 }
@@ -161,6 +178,9 @@ impl ExplanationView {
             reason: explanation.reason,
             ordinal: explanation.ordinal.map(SafeNumber::from),
             number: explanation.number.map(SafeNumber),
+            time: explanation.time,
+            worker: explanation.id.map(|id| id.worker),
+            sequence: explanation.id.map(|id| id.sequence),
             lease: explanation.lease.map(LeaseView::from),
             used: explanation.used.map(UsedView::from),
         }

@@ -55,6 +55,11 @@ impl Members {
         self.url.shown()
     }
 
+    /// Where the member is that is asked, if it is asked in plain text.
+    pub(super) fn plain_address(&self) -> Option<String> {
+        self.tls.is_none().then(|| self.address_of(self.current.load(Ordering::Relaxed)))
+    }
+
     /// Reads what a majority has, all as of one moment.
     pub(super) async fn read(&self, gets: Vec<TxnOp>) -> Result<Found, StoreError> {
         let deadline = Instant::now() + READ_MAX;
@@ -190,9 +195,8 @@ impl Members {
         if let Some(tls) = &self.tls {
             options = options.with_tls(tls.clone());
         }
-        let host = &self.url.hosts[number];
-        let host = Host { port: Some(host.port_or(PORT)), ..host.clone() };
-        let client = Client::connect([format!("{scheme}://{host}")], Some(options)).await;
+        let address = self.address_of(number);
+        let client = Client::connect([format!("{scheme}://{address}")], Some(options)).await;
         let place = self.place_of(number);
         let client = client.map_err(|error| fold_error(&place, &error).changing_nothing())?;
         *self.slot(number) = Some(client.clone());
@@ -201,6 +205,11 @@ impl Members {
 
     fn slot(&self, number: usize) -> std::sync::MutexGuard<'_, Option<Client>> {
         self.clients[number].lock().expect("nothing panics while it is held")
+    }
+
+    fn address_of(&self, number: usize) -> String {
+        let host = &self.url.hosts[number];
+        Host { port: Some(host.port_or(PORT)), ..host.clone() }.to_string()
     }
 
     fn place_of(&self, number: usize) -> String {

@@ -33,6 +33,8 @@ pub(super) struct SpaceDoc {
     fingerprint: Option<String>,
     capacity: u64,
     next: u64,
+    #[serde(default)]
+    base: u64,
     returned: Ranges,
     revision: u64,
     sealed: bool,
@@ -93,6 +95,7 @@ impl SpaceDoc {
                 history,
                 grown: Lengths::of(&self.definition.grown),
             },
+            base: self.base,
             returned: self.returned,
             sealed: self.sealed,
             created_at: self.created_at,
@@ -107,6 +110,7 @@ impl SpaceDoc {
             fingerprint: space.fingerprint.clone(),
             capacity: space.capacity,
             next: space.mark.next,
+            base: space.base,
             returned: space.returned.clone(),
             revision: space.mark.revision,
             sealed: space.sealed,
@@ -228,7 +232,7 @@ impl<'a> Draft<'a> {
         let mut space = self.space_above(&ask.floor)?;
         let instance = &ask.instance.id;
         if let Some(last) = ask.expected_lease(space.mark.revision)
-            && self.leases.get(&last).is_none_or(|doc| doc.holder.id != *instance)
+            && !self.is_on_record(last, instance)
         {
             return Err(ask.lost_lease(last));
         }
@@ -310,6 +314,21 @@ impl<'a> Draft<'a> {
         self.writes.push(TxnOp::put(self.keys.space(self.name), doc, None));
     }
 
+    /// Writes anything else that belongs to the space.
+    pub(super) fn put(&mut self, key: String, doc: &impl Serialize) {
+        self.writes.push(TxnOp::put(key, json(doc), None));
+    }
+
+    /// Whether a lease is on record as this instance's.
+    pub(super) fn is_on_record(&self, lease: LeaseId, instance: &str) -> bool {
+        self.leases.get(&lease).is_some_and(|doc| doc.holder.id == instance)
+    }
+
+    /// Where a lease of this instance starts, while it is not closed.
+    pub(super) fn open_start(&self, lease: LeaseId, instance: &str) -> Option<u64> {
+        self.open_lease(lease, instance).map(|doc| doc.start)
+    }
+
     /// Records a range under the revision that the space has moved to.
     pub(super) fn record_lease(
         &mut self,
@@ -337,6 +356,14 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Moves the end of an open lease; where it starts stays.
+    pub(super) fn extend(&mut self, lease: LeaseId, instance: &str, end: u64) {
+        if let Some(doc) = self.open_lease(lease, instance) {
+            let extended = LeaseDoc { end, ..doc.clone() };
+            self.put(self.keys.lease(self.name, lease), &extended);
+        }
+    }
+
     /// Closes a lease, at its end or where its rest begins; whether it was open.
     pub(super) fn close(
         &mut self,
@@ -344,9 +371,8 @@ impl<'a> Draft<'a> {
         instance: &str,
         rest: Option<&Range<u64>>,
     ) -> bool {
-        let Some(doc) = self.leases.get(&lease) else { return false };
-        let is_open = doc.holder.id == instance && doc.closed_at.is_none();
-        if !is_open || rest.is_some_and(|rest| rest.end != doc.end) {
+        let Some(doc) = self.open_lease(lease, instance) else { return false };
+        if rest.is_some_and(|rest| rest.end != doc.end) {
             return false;
         }
         let closed = LeaseDoc {
@@ -357,5 +383,10 @@ impl<'a> Draft<'a> {
         self.writes.push(TxnOp::put(self.keys.lease(self.name, lease), json(&closed), None));
         self.writes.push(TxnOp::delete(self.keys.open(self.name, lease), None));
         true
+    }
+
+    fn open_lease(&self, lease: LeaseId, instance: &str) -> Option<&LeaseDoc> {
+        let is_open = |doc: &&LeaseDoc| doc.holder.id == instance && doc.closed_at.is_none();
+        self.leases.get(&lease).filter(is_open)
     }
 }

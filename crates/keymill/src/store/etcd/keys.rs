@@ -51,6 +51,11 @@ impl Keys {
         format!("{}/starts/{space}/{start:020}/{lease:020}", self.root)
     }
 
+    /// The row of a worker.
+    pub(super) fn worker(&self, space: &str, worker: u64) -> String {
+        format!("{}/workers/{space}/{worker:020}", self.root)
+    }
+
     pub(super) fn name(&self, space: &str, key: &str) -> String {
         format!("{}/names/{space}/{key}", self.root)
     }

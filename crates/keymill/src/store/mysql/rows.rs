@@ -7,7 +7,9 @@ use crate::floor::{Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::{from_json, time, unsigned};
-use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError};
+use crate::store::{
+    LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError, WorkerRecord,
+};
 
 /// A column of a row, of the type that our own statement and schema give it.
 pub(super) fn column<T: FromValue>(row: &Row, number: usize) -> T {
@@ -27,6 +29,7 @@ pub(super) fn space_from(row: &Row) -> Result<SpaceRecord, StoreError> {
         sealed: column(row, 7),
         created_at: time(column(row, 8)),
         returned: from_json(&text(9))?,
+        base: unsigned(column(row, 10)),
         definition,
     })
 }
@@ -41,6 +44,14 @@ pub(super) fn lease_from(row: &Row) -> LeaseRecord {
         granted_at: time(column(row, 6)),
         closed_at: column::<Option<i64>>(row, 7).map(time),
         holder: instance_from(row, 8),
+    }
+}
+
+pub(super) fn worker_from(row: &Row) -> WorkerRecord {
+    WorkerRecord {
+        worker: column(row, 0),
+        lease: unsigned(column(row, 1)),
+        end: unsigned(column(row, 2)),
     }
 }
 

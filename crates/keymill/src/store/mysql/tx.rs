@@ -231,6 +231,7 @@ impl Tx {
             "next" => signed(space.mark.next),
             "revision" => signed(space.mark.revision),
             "returned" => json(&space.returned),
+            "base" => signed(space.base),
         };
         self.execute(SPACE_MOVE, params).await.map(drop)
     }

@@ -6,7 +6,9 @@ use crate::floor::{History, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::{from_json, time, unsigned};
-use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError};
+use crate::store::{
+    LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError, WorkerRecord,
+};
 
 pub(super) fn space_from(row: &Row, history: History) -> Result<SpaceRecord, StoreError> {
     let definition: Definition = from_json(row.get(1))?;
@@ -24,6 +26,7 @@ pub(super) fn space_from(row: &Row, history: History) -> Result<SpaceRecord, Sto
         sealed: row.get(7),
         created_at: time(row.get(8)),
         returned: from_json(row.get(9))?,
+        base: unsigned(row.get(10)),
         definition,
     })
 }
@@ -38,6 +41,14 @@ pub(super) fn lease_from(row: &Row) -> LeaseRecord {
         granted_at: time(row.get(6)),
         closed_at: row.get::<_, Option<i64>>(7).map(time),
         holder: instance_from(row, 8),
+    }
+}
+
+pub(super) fn worker_from(row: &Row) -> WorkerRecord {
+    WorkerRecord {
+        worker: u32::try_from(row.get::<_, i64>(0)).expect("no worker needs more than 32 bits"),
+        lease: unsigned(row.get(1)),
+        end: unsigned(row.get(2)),
     }
 }
 

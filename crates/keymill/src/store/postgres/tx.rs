@@ -226,8 +226,9 @@ impl Tx {
     /// Writes down how far a space has come.
     pub(super) async fn move_to(&self, space: &SpaceRecord) -> Result<(), StoreError> {
         let (next, revision) = (signed(space.mark.next), signed(space.mark.revision));
-        let returned = json(&space.returned);
-        self.execute(SPACE_MOVE, &[&space.name, &next, &revision, &returned]).await.map(drop)
+        let (returned, base) = (json(&space.returned), signed(space.base));
+        let params: Params<'_> = &[&space.name, &next, &revision, &returned, &base];
+        self.execute(SPACE_MOVE, params).await.map(drop)
     }
 
     /// Records a range under the revision that the space has moved to.

@@ -1,6 +1,7 @@
 -- Moves a space beyond everything seen, into a new era. ARGV: the revision and the ordinal seen,
 -- the length of an era, the instance and who it is in JSON; the lengths that the space was read with,
--- in JSON, and its definition and capacity with the growths made again that were lost.
+-- in JSON, and its definition and capacity with the growths made again that were lost; and whether
+-- what is passed over is recorded: of some spaces it is time, not ordinals.
 local found = redis.call('HMGET', space, 'revision', 'next', 'definition')
 local revision, next_ordinal, capacity = found[1], found[2], ARGV[8]
 if not revision then return {'unknown'} end
@@ -15,11 +16,11 @@ revision = string.format('%.0f', begin)
 local to = ARGV[2]
 if less(capacity, to) then to = capacity end
 if less(next_ordinal, to) then
-  record(revision, next_ordinal, to, 'advance', ARGV[4], ARGV[5])
+  if ARGV[9] == '1' then record(revision, next_ordinal, to, 'advance', ARGV[4], ARGV[5]) end
   next_ordinal = to
 end
-redis.call('HSET', space, 'revision', revision, 'next', next_ordinal, 'returned', '',
-  'definition', ARGV[7], 'capacity', capacity)
+redis.call('HSET', space, 'revision', revision, 'next', next_ordinal, 'base', next_ordinal,
+  'returned', '', 'definition', ARGV[7], 'capacity', capacity)
 -- What was available may be in use.
 redis.call('UNLINK', space .. ':pool')
 return with_space('ok')

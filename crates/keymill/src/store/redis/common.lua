@@ -81,6 +81,15 @@ local function refusal()
   return nil
 end
 
+-- Whether the last lease of an instance (or nothing) is not on record any more. Outside of the era
+-- that it was granted in, an advance explains that.
+local function is_lost(instance, last, era_start, era_end)
+  if last == '' then return false end
+  local revision = redis.call('HGET', space, 'revision')
+  return not less(revision, era_start) and less(revision, era_end)
+    and redis.call('HGET', space .. ':lease:' .. last, 'instance') ~= instance
+end
+
 -- Closes a lease, at its end or where its rest begins; whether it was open and is the caller's.
 local function close(lease, instance, rest_start, rest_end)
   local key = space .. ':lease:' .. lease

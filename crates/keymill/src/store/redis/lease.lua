@@ -3,14 +3,10 @@
 -- leases that are spent.
 local refused = refusal()
 if refused then return refused end
-local instance, holder, last = ARGV[6], ARGV[7], ARGV[10]
+local instance, holder = ARGV[6], ARGV[7]
+if is_lost(instance, ARGV[10], ARGV[11], ARGV[12]) then return {'lost'} end
 local found = redis.call('HMGET', space, 'revision', 'next', 'capacity', 'returned', 'sealed')
 local revision, next_ordinal, capacity, returned = found[1], found[2], found[3], found[4]
--- An advance since then would explain that it is not on record.
-if last ~= '' and not less(revision, ARGV[11]) and less(revision, ARGV[12])
-  and redis.call('HGET', space .. ':lease:' .. last, 'instance') ~= instance then
-  return {'lost'}
-end
 for spent = 13, #ARGV do
   close(ARGV[spent], instance)
 end

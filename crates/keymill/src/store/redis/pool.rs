@@ -14,9 +14,9 @@ use deadpool::managed::Object;
 use jiff::Timestamp;
 
 use super::connection::Server;
-use super::rows::{self, field, fields, used_from};
+use super::rows::{self, field, fields, mark_from, used_from};
 use super::{RedisStore, guard};
-use crate::floor::{History, Mark};
+use crate::floor::Mark;
 use crate::skip::without;
 use crate::store::keys::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
@@ -333,12 +333,6 @@ impl Use {
 
 fn claimed_from(place: &str, key: &str) -> Result<Claimed, StoreError> {
     Ok(Claimed { id: whole_from(place)?, key: key.to_owned() })
-}
-
-/// How far a space has come, as scripts begin their answers.
-fn mark_from(answer: &[String], history: History) -> Result<Mark, StoreError> {
-    let number = |index: usize| rows::number(answer.get(index));
-    Ok(Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() })
 }
 
 /// A score, which the server may write as `1e+12`.

@@ -38,6 +38,12 @@ pub(super) fn number<T: std::str::FromStr>(text: Option<&String>) -> Result<T, S
     found.ok_or_else(|| StoreError::Broken(format!("redis holds {text:?}, not a number")))
 }
 
+/// How far a space has come, as scripts begin their answers.
+pub(super) fn mark_from(answer: &[String], history: History) -> Result<Mark, StoreError> {
+    let number = |index: usize| number(answer.get(index));
+    Ok(Mark { revision: number(0)?, next: number(1)?, history, ..Mark::default() })
+}
+
 /// `None` where there is no such space.
 pub(super) fn space_from(
     name: &str,
@@ -58,6 +64,7 @@ pub(super) fn space_from(
                 history,
                 grown: Lengths::of(&definition.grown),
             },
+            base: fields.get("base").map_or(Ok(0), |text| number(Some(text)))?,
             returned: ranges_from(&field(fields, "returned")?)?,
             sealed: field(fields, "sealed")? == "1",
             created_at: time(number(fields.get("created_at"))?),

@@ -7,7 +7,9 @@ use crate::floor::{Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::{signed, time, unsigned};
-use crate::store::{LeaseRecord, NamePurpose, NameRecord, NewName, Purpose, SpaceRecord};
+use crate::store::{
+    LeaseRecord, NamePurpose, NameRecord, NewName, Purpose, SpaceRecord, WorkerRecord,
+};
 
 pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
     connection.prepare_cached("SELECT identity FROM store")?.query_row([], |row| row.get(0))
@@ -46,6 +48,7 @@ pub(super) fn space_from(row: &Row<'_>) -> rusqlite::Result<SpaceRecord> {
         sealed: row.get(7)?,
         created_at: time(row.get(8)?),
         returned: parse(row, 9)?,
+        base: unsigned(row.get(10)?),
         definition,
     })
 }
@@ -60,6 +63,14 @@ pub(super) fn lease_from(row: &Row<'_>) -> rusqlite::Result<LeaseRecord> {
         granted_at: time(row.get(6)?),
         closed_at: row.get::<_, Option<i64>>(7)?.map(time),
         holder: instance_from(row, 8)?,
+    })
+}
+
+pub(super) fn worker_from(row: &Row<'_>) -> rusqlite::Result<WorkerRecord> {
+    Ok(WorkerRecord {
+        worker: row.get(0)?,
+        lease: unsigned(row.get(1)?),
+        end: unsigned(row.get(2)?),
     })
 }
 

@@ -121,7 +121,8 @@ impl Tx<'_> {
     /// Writes down how far a space has come.
     pub(super) fn move_to(&self, space: &SpaceRecord) -> Result<(), StoreError> {
         let (next, revision) = (signed(space.mark.next), signed(space.mark.revision));
-        let params = params![space.name, next, revision, json(&space.returned)];
+        let (returned, base) = (json(&space.returned), signed(space.base));
+        let params = params![space.name, next, revision, returned, base];
         self.execute(SPACE_MOVE, params).map(drop)
     }
 

@@ -1,0 +1,115 @@
+//! UUIDs: keys of 128 bits, which no store has to know.
+
+use jiff::Timestamp;
+use uuid::{Uuid, Version};
+
+use super::{Explanation, State};
+use crate::space::{Definition, Kind};
+
+/// Which UUIDs a space hands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Uuids {
+    /// Version 4: random.
+    Random,
+    /// Version 7: in the order of time, also within a millisecond of one instance.
+    ByTime,
+}
+
+impl Uuids {
+    /// Those of a definition, if that is its kind.
+    pub(super) fn of(definition: &Definition) -> Option<Uuids> {
+        (definition.kind == Kind::Uuid).then_some(match definition.uuid_version {
+            Some(4) => Uuids::Random,
+            _ => Uuids::ByTime,
+        })
+    }
+
+    /// Gives so many new ones to `each`.
+    pub(super) fn make(self, count: u32, mut each: impl FnMut(&[u8])) {
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        for _ in 0..count {
+            let uuid = match self {
+                Uuids::Random => Uuid::new_v4(),
+                Uuids::ByTime => Uuid::now_v7(),
+            };
+            each(uuid.hyphenated().encode_lower(&mut text).as_bytes());
+        }
+    }
+
+    /// What a key tells by itself; there is nothing else to know.
+    pub(super) fn explain(self, key: &str) -> Explanation {
+        let Ok(uuid) = Uuid::try_parse(key) else {
+            return Explanation::invalid("it is no UUID".to_owned());
+        };
+        let version = match self {
+            Uuids::Random => Version::Random,
+            Uuids::ByTime => Version::SortRand,
+        };
+        if uuid.get_version() != Some(version) {
+            let (found, wanted) = (uuid.get_version_num(), version as usize);
+            return Explanation::invalid(format!(
+                "it is of version {found}, and this keyspace has version {wanted}"
+            ));
+        }
+        let time = uuid.get_timestamp().and_then(|time| {
+            let (seconds, nanos) = time.to_unix();
+            Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?).ok()
+        });
+        Explanation {
+            key: Some(uuid.hyphenated().to_string()),
+            time,
+            ..Explanation::new(State::Unknown, "of single UUIDs nothing is on record".to_owned())
+        }
+    }
+
+    /// The lowest and the highest of a time; `None` where they are in no order of time.
+    pub(super) fn bounds(self, from: Timestamp, to: Timestamp) -> Option<(String, String)> {
+        let ms = |time: Timestamp| u64::try_from(time.as_millisecond()).unwrap_or(0) & MS_MAX;
+        let last = ms(to).checked_sub(1).filter(|last| *last >= ms(from))?;
+        let bound = |ms: u64, fill: u8| {
+            let builder = uuid::Builder::from_unix_timestamp_millis(ms, &[fill; 10]);
+            builder.into_uuid().hyphenated().to_string()
+        };
+        (self == Uuids::ByTime).then(|| (bound(ms(from), 0), bound(last, 0xff)))
+    }
+
+    /// Whether its UUIDs are in the order of time.
+    pub(super) fn are_by_time(self) -> bool {
+        self == Uuids::ByTime
+    }
+}
+
+/// The milliseconds that a UUID has room for.
+const MS_MAX: u64 = (1 << 48) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_of_version_7_rise_and_tell_their_time() {
+        let mut made = Vec::new();
+        let before = Timestamp::now();
+        Uuids::ByTime.make(10_000, |key| made.push(String::from_utf8(key.to_vec()).unwrap()));
+        assert!(made.is_sorted_by(|a, b| a < b));
+        let explained = Uuids::ByTime.explain(&made[0].to_uppercase());
+        assert_eq!(explained.key.as_deref(), Some(made[0].as_str()));
+        assert!(explained.time.unwrap().as_millisecond() >= before.as_millisecond());
+        let to = Timestamp::from_millisecond(Timestamp::now().as_millisecond() + 1).unwrap();
+        let (low, high) = Uuids::ByTime.bounds(before, to).unwrap();
+        assert!(low <= made[0] && made[9_999] <= high, "{low} {high}");
+        assert_eq!(Uuids::ByTime.bounds(before, before), None);
+    }
+
+    #[test]
+    fn what_is_no_uuid_of_the_space_is_invalid() {
+        let mut random = String::new();
+        Uuids::Random.make(1, |key| random = String::from_utf8(key.to_vec()).unwrap());
+        assert_eq!(Uuids::Random.explain(&random).state, State::Unknown);
+        for (key, says) in [("xyz", "no UUID"), (&random, "of version 4")] {
+            let explained = Uuids::ByTime.explain(key);
+            assert_eq!(explained.state, State::Invalid);
+            assert!(explained.reason.contains(says), "{}", explained.reason);
+        }
+    }
+}

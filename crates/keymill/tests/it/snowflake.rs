@@ -1,0 +1,223 @@
+//! Snowflake spaces and UUIDs, through the service: clocks that are set, numbers that are chosen,
+//! and what an ID tells.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use keymill::clock::Clock;
+use keymill::service::{Limits, Service, ServiceError, Setup, Space, State};
+use keymill::space::{Audit, Kind, SpaceSpec};
+use keymill_core::{Blocklist, Layout};
+
+const SECOND: i64 = 1_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+const YEAR: i64 = 365 * 24 * HOUR;
+
+/// SQLite has no clock but that of its process, so this one is the store's too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_repeats_no_id_and_breaks_no_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let shift = Arc::new(AtomicI64::new(0));
+    let service = start(folder.path(), None, Clock::shifted(shift.clone())).await;
+    let space = ids(&service, "41/10/12").await;
+    let mut seen = Seen::default();
+    seen.take_for(&service, &space, Duration::from_millis(300)).await;
+    let sets = [-1_000, -SECOND, -HOUR, HOUR, HOUR, -HOUR, YEAR, -YEAR];
+    for (number, by) in (1..).zip(sets) {
+        shift.fetch_add(by, Ordering::SeqCst);
+        // It is noticed within a second; the window, of a second, is over by then.
+        let until = Instant::now() + Duration::from_secs(10);
+        while space.progress().clock_jumps < number && Instant::now() < until {
+            seen.take_for(&service, &space, Duration::from_millis(50)).await;
+        }
+        assert_eq!(space.progress().clock_jumps, number, "after {by} µs");
+        seen.take_for(&service, &space, Duration::from_millis(1_500)).await;
+    }
+    assert!(seen.ids.len() > 10_000, "{}", seen.ids.len());
+    assert!(seen.refused < 10, "{} takes were refused", seen.refused);
+    // Each jump back beyond a window costs a worker number until its time comes, and no more.
+    assert!(seen.last.len() <= 5, "{:?}", seen.last.keys());
+    service.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_a_year_ahead_is_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let ahead = Clock::shifted(Arc::new(AtomicI64::new(YEAR)));
+    let (ahead, right) = (
+        start(folder.path(), None, ahead).await,
+        start(folder.path(), None, Clock::default()).await,
+    );
+    let mut seen = Seen::default();
+    for service in [&ahead, &right] {
+        let space = ids(service, "41/10/12").await;
+        seen.take_for(service, &space, Duration::from_millis(200)).await;
+    }
+    assert_eq!(seen.last.len(), 2, "each has a number of its own");
+    for service in [&ahead, &right] {
+        service.stop(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_was_chosen_is_leased_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = start(folder.path(), Some(5), Clock::default()).await;
+    let second = start(folder.path(), Some(5), Clock::default()).await;
+    let beyond = start(folder.path(), Some(8), Clock::default()).await;
+    let mut seen = Seen::default();
+    let space = ids(&first, "41/3/12").await;
+    seen.take_for(&first, &space, Duration::from_millis(10)).await;
+    assert_eq!(seen.last.keys().copied().collect::<Vec<_>>(), [5]);
+    for (service, says) in [(&second, "worker 5 of `ids` is held until"), (&beyond, "no worker 8")]
+    {
+        let space = ids(service, "41/3/12").await;
+        let refusal = service.take(&space, 1, "", |_| {}).await.unwrap_err();
+        assert!(matches!(refusal, ServiceError::NoWorker(_)), "{refusal}");
+        assert!(refusal.to_string().contains(says), "{refusal}");
+        let health = service.health();
+        assert!(!health.ready && health.problems[0].code == "no_worker", "{health:?}");
+    }
+    first.stop(Duration::from_secs(5)).await;
+    let space = ids(&second, "41/3/12").await;
+    let until = Instant::now() + Duration::from_secs(10);
+    while seen.last.len() == 1 && seen.ids.len() < 100_000 && Instant::now() < until {
+        let before = seen.ids.len();
+        seen.take_for(&second, &space, Duration::from_millis(20)).await;
+        if seen.ids.len() > before {
+            break;
+        }
+    }
+    assert_eq!(space.mill.worker().unwrap().number(), Some(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_tells_its_time_its_worker_and_who_held_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), None, Clock::default()).await;
+    let wanted = SpaceSpec {
+        kind: Some(Kind::Snowflake),
+        alphabet: Some("base62".to_owned()),
+        prefix: Some("ev_".to_owned()),
+        layout: Some("sonyflake".to_owned()),
+        audit: Some(Audit::Key),
+        ..SpaceSpec::default()
+    };
+    service.ensure_space("events", &wanted).await.unwrap();
+    let space = service.space("events").await.unwrap();
+    let from = jiff::Timestamp::now();
+    let mut keys = Vec::new();
+    service.take(&space, 3, "shop", |key| keys.push(text(key))).await.unwrap();
+    let to = jiff::Timestamp::now();
+    assert!(keys.iter().all(|key| key.len() == "ev_".len() + 11), "{keys:?}");
+    let known = service.explain("events", &keys[1]).await.unwrap();
+    assert_eq!(known.state, State::Issued);
+    assert_eq!(known.used.as_ref().map(|used| used.caller.as_str()), Some("shop"));
+    assert_eq!(known.id.map(|id| (id.worker, id.sequence > 0 || keys.len() == 3)), Some((0, true)));
+    assert_eq!(known.lease.map(|lease| lease.holder.id), Some(service.instance().id.clone()));
+    let time = known.time.unwrap().as_millisecond();
+    assert!((from.as_millisecond() - 10..=to.as_millisecond() + 20).contains(&time), "{time}");
+    let bounds = service.bounds("events", from, to).await.unwrap().unwrap();
+    assert!(keys.iter().all(|key| *key <= bounds.last && *key >= bounds.first), "{bounds:?}");
+
+    // One that lies ahead, one of a worker that nobody held, one that is none.
+    let later = jiff::Timestamp::from_second(to.as_second() + 86_400).unwrap();
+    let ahead = service.bounds("events", later, later + Duration::from_secs(1)).await.unwrap();
+    let ahead = service.explain("events", &ahead.unwrap().first).await.unwrap();
+    assert_eq!((ahead.state, ahead.lease), (State::Unissued, None));
+    let nobody = service.explain("events", &bounds.last).await.unwrap();
+    assert_eq!(nobody.state, State::Unissued);
+    let none = service.explain("events", "ev_0000000000!").await.unwrap();
+    assert_eq!(none.state, State::Invalid);
+    service.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_take_for_a_command_frees_its_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let service = start(folder.path(), None, Clock::default()).await;
+        let space = ids(&service, "41/1/12").await;
+        let mut count = 0;
+        let taken = service
+            .take_exactly(&space, 150_000, "", |_| {
+                count += 1;
+                true
+            })
+            .await;
+        assert_eq!((taken.unwrap(), count), (150_000, 150_000));
+        assert_eq!(space.mill.worker().unwrap().number(), Some(0), "the one before is free");
+        service.leave().await;
+        // So many at once have run ahead of the clock a little.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What was taken.
+#[derive(Default)]
+struct Seen {
+    ids: HashSet<u64>,
+    /// The last ID of each worker.
+    last: HashMap<u32, u64>,
+    refused: usize,
+}
+
+impl Seen {
+    /// Takes for a while; none may have been there before, nor be below another of its worker.
+    async fn take_for(&mut self, service: &Service, space: &Arc<Space>, time: Duration) {
+        let layout = Layout::parse(space.record().definition.layout.as_ref().unwrap()).unwrap();
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            let mut ids = Vec::new();
+            let taken = service.take(space, 20, "", |key| ids.push(text(key))).await;
+            match taken {
+                Ok(_) => {}
+                Err(ServiceError::Dry { .. } | ServiceError::NoWorker(_)) => self.refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+            for id in ids {
+                let id: u64 = id.parse().unwrap();
+                assert!(self.ids.insert(id), "{id} came twice");
+                let worker = layout.fields(id).unwrap().worker;
+                let before = self.last.insert(worker, id);
+                assert!(before.is_none_or(|before| before < id), "{id} after {before:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+async fn ids(service: &Service, layout: &str) -> Arc<Space> {
+    let wanted = SpaceSpec {
+        kind: Some(Kind::Snowflake),
+        layout: Some(layout.to_owned()),
+        window_seconds: Some(1),
+        ..SpaceSpec::default()
+    };
+    service.ensure_space("ids", &wanted).await.unwrap();
+    service.space("ids").await.unwrap()
+}
+
+async fn start(folder: &Path, worker: Option<u32>, clock: Clock) -> Service {
+    let url = format!("sqlite:{}", folder.join("keymill.db").display());
+    let setup = Setup {
+        store: keymill::store::open(&url, keymill::store::Opening::default()).await.unwrap(),
+        data_dir: folder.to_owned(),
+        secret: None,
+        blocklist: Blocklist::none(),
+        alias_rules: Default::default(),
+        limits: Limits { wait_max: Duration::from_secs(1), ..Limits::default() },
+        worker,
+        clock,
+        require_existing: false,
+        unsafe_store: None,
+    };
+    Service::start(setup).await.unwrap()
+}
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8(key.to_vec()).unwrap()
+}
