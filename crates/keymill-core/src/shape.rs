@@ -270,6 +270,11 @@ impl Shape {
         Ok(canonical)
     }
 
+    /// Whether keys sort as texts just as their numbers do.
+    pub fn is_sorted(&self) -> bool {
+        self.length > 0 && self.alphabet.symbols().as_bytes().is_sorted()
+    }
+
     /// What follows the prefix of a key of this shape: the part the blocklist looks at.
     #[inline]
     pub fn after_prefix<'a>(&self, text: &'a [u8]) -> &'a [u8] {

@@ -166,8 +166,7 @@ fn mill(layout: Layout) -> Mill {
     let timeline = Timeline { epoch_ms: 0, layout };
     let mill = Mill::of_ids(timeline, 1, Duration::from_secs(1));
     let (worker, now) = (mill.worker().unwrap(), keymill::clock::Clock::default().now_ms());
-    worker.begin(0, timeline.tick_at(now), now);
-    worker.extend(timeline.tick_at(now + 3_600_000), now);
+    worker.begin(0, timeline.tick_at(now)..timeline.tick_at(now + 3_600_000), now);
     mill
 }
 

@@ -10,19 +10,20 @@
 //! - A floor only rises: a file is merged under its lock, never overwritten.
 //! - What [`Floors::raise`] has returned from survives the process and the machine.
 
+mod file;
+
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::{ERA, StoreError, is_later_era};
 
-/// How long another process may hold a floor file, before it must be paused or gone astray.
-const LOCK_TIME_MAX: Duration = Duration::from_secs(3);
+#[cfg(feature = "sqlite")]
+pub(crate) use file::{FileLock, mark_in};
+use file::{LockedFile, read};
 
 /// A point in the life of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -87,8 +88,6 @@ pub struct OtherStore {
     known: String,
     found: String,
 }
-
-type FileContent = BTreeMap<String, BTreeMap<String, Mark>>;
 
 impl Mark {
     /// The higher of both, part by part.
@@ -298,95 +297,6 @@ async fn blocking<T: Send + 'static>(
         .map_err(|error| StoreError::Unavailable(format!("the floor file: {error}")))
 }
 
-/// A lock among processes, held until it is dropped.
-#[derive(Debug)]
-pub(crate) struct FileLock {
-    _file: File,
-}
-
-impl FileLock {
-    /// Waits for the lock, but not for ever: its holder may be paused.
-    pub(crate) fn take(path: &Path, time_max: Duration) -> io::Result<FileLock> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-        let file = file.map_err(|error| named(path, &error))?;
-        let deadline = Instant::now() + time_max;
-        loop {
-            match file.try_lock() {
-                // Closing the file unlocks it.
-                Ok(()) => return Ok(FileLock { _file: file }),
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let held = format!("held by another process for over {time_max:?}");
-                    return Err(named(path, &io::Error::new(io::ErrorKind::TimedOut, held)));
-                }
-                Err(TryLockError::Error(error)) => return Err(named(path, &error)),
-            }
-        }
-    }
-}
-
-/// A floor file under its lock, so that processes merge and never overwrite each other's.
-struct LockedFile {
-    _lock: FileLock,
-    path: PathBuf,
-    content: FileContent,
-}
-
-impl LockedFile {
-    fn open(path: &Path) -> io::Result<LockedFile> {
-        // The lock is a file of its own, because the floor file itself is replaced by rename.
-        let lock = FileLock::take(&path.with_extension("lock"), LOCK_TIME_MAX)?;
-        Ok(LockedFile { _lock: lock, path: path.to_owned(), content: read(path)? })
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        let text = serde_json::to_vec_pretty(&self.content).map_err(io::Error::other)?;
-        let new_path = self.path.with_extension("new");
-        let write = || {
-            let mut file = File::create(&new_path)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&new_path, &self.path)?;
-            match self.path.parent() {
-                Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-                _ => Ok(()),
-            }
-        };
-        write().map_err(|error| named(&self.path, &error))
-    }
-}
-
-/// The mark of a space in one floor file.
-#[cfg(feature = "sqlite")]
-pub(crate) fn mark_in(path: &Path, store: &str, space: &str) -> io::Result<Mark> {
-    let content = read(path)?;
-    let mark = content.get(store).and_then(|spaces| spaces.get(space));
-    Ok(mark.copied().unwrap_or_default())
-}
-
-fn read(path: &Path) -> io::Result<FileContent> {
-    let mut text = String::new();
-    match File::open(path) {
-        Ok(mut file) => {
-            file.read_to_string(&mut text).map_err(|error| named(path, &error))?;
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileContent::new()),
-        Err(error) => return Err(named(path, &error)),
-    }
-    serde_json::from_str(&text).map_err(|error| {
-        named(
-            path,
-            &io::Error::new(io::ErrorKind::InvalidData, format!("not a floor file: {error}")),
-        )
-    })
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -467,7 +377,7 @@ mod tests {
     fn a_broken_file_is_named_and_not_taken_for_an_empty_one() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("floors.json");
-        fs::write(&file, "{").unwrap();
+        std::fs::write(&file, "{").unwrap();
         let error = Floors::open("s1".to_owned(), vec![file]).unwrap_err().to_string();
         assert!(error.contains("floors.json") && error.contains("not a floor file"), "{error}");
     }

@@ -20,13 +20,11 @@ use tokio::sync::Mutex;
 
 use crate::secret::Master;
 use crate::skip::Skips;
-use crate::space::{Definition, DefinitionError};
+use crate::space::{Definition, DefinitionError, LENGTH_MAX};
 use crate::store::{ERA, SpaceRecord, Store, StoreError};
 
 /// How many names one request asks for.
 const PAGE: u32 = 1_000;
-/// The longest keys that a space can grow to.
-const LENGTH_MAX: u8 = 20;
 
 /// The keys of one space, as far as this process knows them.
 #[derive(Debug)]

@@ -17,6 +17,9 @@ use crate::space::Timeline;
 use crate::store::WentBack;
 use crate::worker::{DrawIds, Worker};
 
+/// What is wrong where a layout has too few IDs a tick.
+const TOO_FAST: &str = "IDs are wanted faster than its layout has them";
+
 /// The source of one space's ordinals; of a snowflake space's IDs.
 #[derive(Debug)]
 pub struct Mill {
@@ -133,6 +136,7 @@ impl Mill {
             return match worker.draw(wanted) {
                 DrawIds::Drawn(ids) => Ok(Some(ids)),
                 DrawIds::Ahead(_) | DrawIds::Dry => Ok(None),
+                DrawIds::Sealed => Err(self.why_sealed()),
             };
         }
         match self.leases.draw(wanted) {
@@ -150,6 +154,9 @@ impl Mill {
     /// Whether a demand for `wanted` can be met, or may be while it waits. A batch that must
     /// fail is better refused before it has drawn what others could have had.
     pub fn can_meet(&self, wanted: u64) -> Result<(), Dry> {
+        if self.worker.as_ref().is_some_and(|it| it.most_in(self.wait_max) < wanted) {
+            return Err(Dry::Late(TOO_FAST.to_owned()));
+        }
         match &**self.outlook.load() {
             Outlook::Away(reason) if self.left() < wanted => Err(Dry::Late(reason.clone())),
             Outlook::NoWorker(reason) if self.left() < wanted => Err(Dry::NoWorker(reason.clone())),
@@ -226,12 +233,23 @@ impl Mill {
             let mut filled = std::pin::pin!(self.filled.notified());
             // Listening starts before the last look, so that no filling slips between.
             filled.as_mut().enable();
-            if let Some(ordinals) = self.try_draw(wanted)? {
-                return Ok(ordinals);
-            }
-            if let Some(DrawIds::Ahead(time)) = self.worker.as_ref().map(|it| it.draw(wanted)) {
-                tokio::time::sleep_until(deadline.min(Instant::now() + time)).await;
-                continue;
+            match self.worker.as_ref().map(|worker| worker.draw(wanted)) {
+                Some(DrawIds::Drawn(ids)) => return Ok(ids),
+                Some(DrawIds::Ahead(time)) => {
+                    let at = Instant::now() + time;
+                    if at > deadline {
+                        return Err(Dry::Late(TOO_FAST.to_owned()));
+                    }
+                    tokio::time::sleep_until(at).await;
+                    continue;
+                }
+                Some(DrawIds::Sealed) => return Err(self.why_sealed()),
+                Some(DrawIds::Dry) => {}
+                None => {
+                    if let Some(ordinals) = self.try_draw(wanted)? {
+                        return Ok(ordinals);
+                    }
+                }
             }
             match &**self.outlook.load() {
                 Outlook::Filling

@@ -27,6 +27,9 @@ pub use tuning::{Audit, Tuning};
 /// No space has more ordinals than this, so that every store can count them in 64 signed bits.
 pub const CAPACITY_MAX: u64 = i64::MAX as u64;
 
+/// The longest keys that a space can have, their prefix and check character aside.
+pub(crate) const LENGTH_MAX: u8 = 20;
+
 /// Where a space's keys come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
@@ -264,11 +267,15 @@ impl Definition {
         if timeline.layout.sequence_bits == 0 {
             return Err(setting("layout", "needs a sequence bit at least"));
         }
-        let ids = 1_u128 << timeline.layout.bits();
-        let texts = self.shape()?.capacity();
-        if texts < ids {
-            let bits = timeline.layout.bits();
-            return Err(setting("length", &format!("is too short for IDs of {bits} bits")));
+        let bits = timeline.layout.bits();
+        let needed = timeline::length_of(timeline.layout, &self.alphabet);
+        if needed > LENGTH_MAX {
+            let problem = format!("has too few characters for IDs of {bits} bits: use 10 or more");
+            return Err(setting("alphabet", &problem));
+        }
+        if self.shape()?.capacity() < 1_u128 << bits {
+            let problem = format!("is too short for IDs of {bits} bits: they take {needed}");
+            return Err(setting("length", &problem));
         }
         Ok(())
     }

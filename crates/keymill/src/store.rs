@@ -24,6 +24,7 @@ use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 
 mod error;
+mod finding;
 pub mod keys;
 mod name;
 mod open;
@@ -57,13 +58,14 @@ mod tls;
 mod url;
 
 pub use error::{StoreError, WentBack};
+pub use finding::{Finding, Verdict};
 pub use keys::KeyStore;
 pub use name::{NameBatch, NamePurpose, NameRecord, Named, Naming, NewName};
 pub use open::{Opening, check_url, open};
 pub use ranges::Ranges;
 pub use record::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
-    LeasePage, LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord, Verdict,
+    Beat, Created, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId, LeasePage,
+    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord,
 };
 pub use window::{HeldWindow, Window, WindowAsk, WindowRelease, WorkerRecord};
 
@@ -122,6 +124,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// free; [`StoreError::NoWorker`] where none is. The clock is the store's, or the caller's
     /// where the store has none. What was granted is on record with the tenancy's lease.
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError>;
+
+    /// The clock that windows are granted by, in milliseconds since 1970: the store's, or `own_ms`,
+    /// the caller's, where it has none.
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        Ok(own_ms)
+    }
 
     /// Frees a worker from a given tick on, and closes the lease of the tenancy there. Does nothing
     /// when the row of the worker does not say what its holder knows.

@@ -15,13 +15,14 @@
 //!   the window and the floor files know. However late a draw is, and whatever its clock says, it
 //!   stays inside.
 //! - The clock of a tenancy is the store's, as of the last extension, carried on by the clock of
-//!   this host that only runs. It never goes back, so setting the time of day does nothing to IDs.
+//!   this host that only runs: setting the time of day does nothing to IDs. Order and uniqueness
+//!   are the head's, whatever the clock does.
 
 mod keeper;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -32,6 +33,8 @@ pub use keeper::Keeper;
 
 /// How far the sequence of IDs may run ahead of the clock, so that a burst need not wait for it.
 const AHEAD_MS: u64 = 10;
+/// By how much an extension may take the clock of a tenancy back.
+const SLOWER_US: i64 = 2_000;
 /// A head that nothing is drawn from any more.
 const SEALED: u64 = u64::MAX;
 
@@ -44,6 +47,7 @@ pub struct Worker {
     tenancy: ArcSwapOption<Tenancy>,
     /// What tenancies before this one gave out.
     drawn_before: AtomicU64,
+    stopped: AtomicBool,
 }
 
 /// What a draw came to.
@@ -55,21 +59,29 @@ pub enum DrawIds {
     Ahead(Duration),
     /// There is no window, or it is over.
     Dry,
+    /// The last tenancy was ended; nothing will ever be drawn again.
+    Sealed,
 }
 
 /// The time with one worker number.
 #[derive(Debug)]
-#[repr(align(128))]
 struct Tenancy {
-    /// The next slot.
-    head: AtomicU64,
-    /// How many IDs were drawn.
-    drawn: AtomicU64,
+    drawn: Drawn,
     /// The first slot that must not be drawn.
     limit: AtomicU64,
     /// The store's clock where this host's is counted from: microseconds since the epoch.
     zero_us: AtomicI64,
     worker: u32,
+}
+
+/// What every draw writes has a cache line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Drawn {
+    /// The next slot.
+    head: AtomicU64,
+    /// How many IDs were drawn.
+    count: AtomicU64,
 }
 
 impl Worker {
@@ -80,6 +92,7 @@ impl Worker {
             origin: Instant::now(),
             tenancy: ArcSwapOption::empty(),
             drawn_before: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -93,11 +106,11 @@ impl Worker {
     pub fn draw(&self, wanted: u64) -> DrawIds {
         debug_assert!(wanted > 0, "a draw of nothing");
         let guard = self.tenancy.load();
-        let Some(tenancy) = guard.as_deref() else { return DrawIds::Dry };
+        let Some(tenancy) = guard.as_deref() else { return self.no_tenancy() };
         let layout = self.timeline.layout;
         let now = self.tick(tenancy);
         let latest = now + AHEAD_MS / u64::from(layout.unit_ms);
-        let mut head = tenancy.head.load(Ordering::Acquire);
+        let mut head = tenancy.drawn.head.load(Ordering::Acquire);
         loop {
             let start = head.max(now << layout.sequence_bits);
             if start >= tenancy.limit.load(Ordering::Acquire) {
@@ -112,14 +125,14 @@ impl Worker {
             let run = wanted.min(layout.sequences() - first);
             let ids = layout.run(tenancy.worker, tick, first..first + run);
             let count = ids.end - ids.start;
-            match tenancy.head.compare_exchange_weak(
+            match tenancy.drawn.head.compare_exchange_weak(
                 head,
                 start + count,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
-                    tenancy.drawn.fetch_add(count, Ordering::Relaxed);
+                    tenancy.drawn.count.fetch_add(count, Ordering::Relaxed);
                     return DrawIds::Drawn(ids);
                 }
                 Err(now) => head = now,
@@ -131,15 +144,21 @@ impl Worker {
     pub fn left(&self) -> u64 {
         let guard = self.tenancy.load();
         let Some(tenancy) = guard.as_deref() else { return 0 };
-        let now = self.tick(tenancy);
-        let head = tenancy.head.load(Ordering::Acquire);
-        let start = head.max(now << self.timeline.layout.sequence_bits);
+        let head = tenancy.drawn.head.load(Ordering::Acquire);
+        let start = head.max(self.tick(tenancy) << self.timeline.layout.sequence_bits);
         tenancy.limit.load(Ordering::Acquire).saturating_sub(start)
+    }
+
+    /// The most IDs that one tenancy can give within a time.
+    pub fn most_in(&self, time: Duration) -> u64 {
+        let ticks = self.timeline.ticks_in(time) + AHEAD_MS;
+        ticks.saturating_mul(self.timeline.layout.sequences())
     }
 
     /// How many IDs were drawn since the start.
     pub fn drawn(&self) -> u64 {
-        let now = self.tenancy.load().as_deref().map_or(0, |it| it.drawn.load(Ordering::Relaxed));
+        let guard = self.tenancy.load();
+        let now = guard.as_deref().map_or(0, |it| it.drawn.count.load(Ordering::Relaxed));
         self.drawn_before.load(Ordering::Relaxed) + now
     }
 
@@ -148,20 +167,20 @@ impl Worker {
         self.tenancy.load().as_deref().map(|tenancy| tenancy.worker)
     }
 
-    /// Begins a tenancy at a tick, which nothing can be drawn from yet, and ends the one before. Only
-    /// the keeper calls this, with what the store has granted.
-    pub fn begin(&self, worker: u32, start: u64, now_ms: i64) {
-        self.seal();
-        let begins = self.timeline.ms_of(start);
-        let zero_us = self.zero_us(now_ms.max(begins));
-        let start = start << self.timeline.layout.sequence_bits;
-        self.tenancy.store(Some(Arc::new(Tenancy {
-            head: AtomicU64::new(start),
-            drawn: AtomicU64::new(0),
-            limit: AtomicU64::new(start),
-            zero_us: AtomicI64::new(zero_us),
+    /// Begins a tenancy with a window of ticks, by a clock that says what time it is. Ends the one
+    /// before, and returns its first tick of which nothing was drawn. Only the keeper calls this,
+    /// once the window is on record.
+    pub fn begin(&self, worker: u32, window: Range<u64>, now_ms: i64) -> Option<u64> {
+        let slot = |tick: u64| tick << self.timeline.layout.sequence_bits;
+        let begins = self.timeline.ms_of(window.start);
+        let drawn = Drawn { head: AtomicU64::new(slot(window.start)), count: AtomicU64::new(0) };
+        let tenancy = Tenancy {
+            drawn,
+            limit: AtomicU64::new(slot(window.end)),
+            zero_us: AtomicI64::new(self.zero_us(now_ms.max(begins))),
             worker,
-        })));
+        };
+        self.seal(Some(Arc::new(tenancy)))
     }
 
     /// Lets IDs be drawn up to a tick, by a clock that says what time it is. Only the keeper calls
@@ -169,21 +188,35 @@ impl Worker {
     pub fn extend(&self, end: u64, now_ms: i64) {
         let guard = self.tenancy.load();
         let Some(tenancy) = guard.as_deref() else { return };
-        tenancy.zero_us.fetch_max(self.zero_us(now_ms), Ordering::AcqRel);
+        let zero = tenancy.zero_us.load(Ordering::Acquire);
+        // Never back, but a little slower where it runs ahead: no two clocks agree for long.
+        let zero = self.zero_us(now_ms).max(zero - SLOWER_US);
+        tenancy.zero_us.store(zero, Ordering::Release);
         tenancy.limit.fetch_max(end << self.timeline.layout.sequence_bits, Ordering::AcqRel);
     }
 
-    /// Ends the tenancy: the first tick of which nothing was drawn.
-    fn seal(&self) -> Option<u64> {
-        let guard = self.tenancy.swap(None);
-        let tenancy = guard.as_deref()?;
-        let head = tenancy.head.swap(SEALED, Ordering::AcqRel);
-        self.drawn_before.fetch_add(tenancy.drawn.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Ends drawing for good: the first tick of which nothing was drawn.
+    pub(crate) fn stop(&self) -> Option<u64> {
+        self.stopped.store(true, Ordering::Release);
+        self.seal(None)
+    }
+
+    /// Puts another tenancy in the place of the present one, which is not drawn from any more.
+    fn seal(&self, next: Option<Arc<Tenancy>>) -> Option<u64> {
+        let before = self.tenancy.swap(next);
+        let drawn = &before.as_deref()?.drawn;
+        let head = drawn.head.swap(SEALED, Ordering::AcqRel);
+        self.drawn_before.fetch_add(drawn.count.load(Ordering::Relaxed), Ordering::Relaxed);
         (head != SEALED).then(|| head.div_ceil(self.timeline.layout.sequences()))
     }
 
+    #[cold]
+    fn no_tenancy(&self) -> DrawIds {
+        if self.stopped.load(Ordering::Acquire) { DrawIds::Sealed } else { DrawIds::Dry }
+    }
+
     /// The tick that the clock of the tenancy has come to.
-    fn tick_now(&self) -> Option<u64> {
+    pub(crate) fn tick_now(&self) -> Option<u64> {
         let guard = self.tenancy.load();
         guard.as_deref().map(|tenancy| self.tick(tenancy))
     }
@@ -241,7 +274,7 @@ mod tests {
                 match worker.draw(1_000) {
                     DrawIds::Drawn(drawn) => ids.extend(drawn),
                     DrawIds::Ahead(time) => std::thread::sleep(time),
-                    DrawIds::Dry => break worker.timeline().tick_at(NOW) + 50,
+                    DrawIds::Dry | DrawIds::Sealed => break worker.timeline().tick_at(NOW) + 50,
                 }
             };
             assert!(ids.is_sorted_by(|a, b| a < b), "{layout}");
@@ -263,7 +296,7 @@ mod tests {
                     match worker.draw(7) {
                         DrawIds::Drawn(drawn) => ids.extend(drawn),
                         DrawIds::Ahead(time) => std::thread::sleep(time),
-                        DrawIds::Dry => return ids,
+                        DrawIds::Dry | DrawIds::Sealed => return ids,
                     }
                 }
             };
@@ -285,7 +318,7 @@ mod tests {
                     ticks.push(worker.timeline().layout.fields(ids.start).unwrap().tick);
                 }
                 DrawIds::Ahead(time) => break time,
-                DrawIds::Dry => panic!("the window is a minute long"),
+                DrawIds::Dry | DrawIds::Sealed => panic!("the window is a minute long"),
             }
         };
         let now = worker.tick_now().unwrap();
@@ -299,17 +332,17 @@ mod tests {
         let DrawIds::Drawn(ids) = worker.draw(10) else { panic!("there is a window") };
         let layout = worker.timeline().layout;
         let last = layout.fields(ids.end - 1).unwrap();
-        let unused_from = worker.seal().unwrap();
-        assert_eq!(unused_from, last.tick + 1);
-        assert_eq!(worker.draw(1), DrawIds::Dry);
-        assert_eq!((worker.seal(), worker.drawn()), (None, 10));
         // The next one has another number.
-        worker.begin(3, unused_from, NOW);
-        assert_eq!(worker.draw(1), DrawIds::Dry);
+        let begin = worker.timeline().tick_at(NOW);
+        let unused_from = worker.begin(3, begin..begin, NOW).unwrap();
+        assert_eq!(unused_from, last.tick + 1);
+        assert_eq!((worker.draw(1), worker.drawn()), (DrawIds::Dry, 10));
         worker.extend(unused_from + 60_000, NOW);
         let DrawIds::Drawn(next) = worker.draw(1) else { panic!("there is a window again") };
         let Fields { tick, worker: number, .. } = layout.fields(next.start).unwrap();
-        assert!(number == 3 && tick >= unused_from);
+        assert!(number == 3 && tick >= begin);
+        assert_eq!(worker.stop(), Some(tick + 1));
+        assert_eq!((worker.draw(1), worker.stop()), (DrawIds::Sealed, None));
     }
 
     #[test]
@@ -329,8 +362,7 @@ mod tests {
     fn worker(layout: &str, ticks: u64) -> Worker {
         let timeline = Timeline { epoch_ms: EPOCH, layout: Layout::parse(layout).unwrap() };
         let (worker, start) = (Worker::new(timeline), timeline.tick_at(NOW));
-        worker.begin(0, start, NOW);
-        worker.extend(start + ticks, NOW);
+        worker.begin(0, start..start + ticks, NOW);
         worker
     }
 }

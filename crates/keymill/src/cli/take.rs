@@ -40,8 +40,9 @@ pub(super) async fn run(
             written = out.write_all(key).and_then(|()| out.write_all(b"\n"));
             written.is_ok()
         })
-        .await?;
+        .await;
     service.leave().await;
+    let taken = taken?;
     written.and_then(|()| out.flush())?;
     if taken < count {
         eprintln!("keymill: the keyspace `{name}` ended after {taken} of {count} keys");

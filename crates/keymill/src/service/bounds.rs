@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Service, ServiceError};
-use crate::space::Kind;
+use crate::space::{DefinitionError, Kind};
 use crate::store::{LeasePage, Purpose};
 
 /// How many leases are read at once.
@@ -31,6 +31,12 @@ impl Service {
         let kind = space.record().definition.kind;
         if let Some(timeline) = space.timeline() {
             let key = |id| space.codec().key(id).as_str().to_owned();
+            let shape = space.record().definition.shape().map_err(DefinitionError::from)?;
+            if shape.length() > 0 && !shape.is_sorted() {
+                return Err(ServiceError::WrongKind(format!(
+                    "the texts of `{name}` are not in the order of their IDs: its alphabet is not"
+                )));
+            }
             let bounds = timeline.bounds(from, to);
             return Ok(bounds.map(|(low, high)| Bounds { first: key(low), last: key(high) }));
         }

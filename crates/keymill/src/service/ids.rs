@@ -61,6 +61,11 @@ impl Service {
             (None, None) if fields.tick >= record.mark.next => {
                 (State::Unissued, "no instance has come to that time yet".to_owned())
             }
+            (None, None) if fields.tick < record.base => (
+                State::Leased,
+                "`space advance` passed over that time after the store went back; it may be in use"
+                    .to_owned(),
+            ),
             (None, None) => (State::Unissued, format!("nobody held worker {} then", fields.worker)),
         };
         Ok(Explanation {
@@ -79,8 +84,14 @@ impl Timeline {
     /// The lowest and the highest ID from one time until before another; `None` where there is none.
     pub(super) fn bounds(self, from: Timestamp, to: Timestamp) -> Option<(u64, u64)> {
         // Until the end of a tick that has begun.
-        let end =
-            self.tick_at(to.as_millisecond().saturating_add(i64::from(self.layout.unit_ms) - 1));
+        let end = self.tick_at(up_to_ms(to).saturating_add(i64::from(self.layout.unit_ms) - 1));
         self.layout.bounds(self.tick_at(from.as_millisecond())..end)
     }
+}
+
+/// A time in milliseconds since 1970, rounded up: what is made in a millisecond that has begun is
+/// before its end.
+pub(super) fn up_to_ms(time: Timestamp) -> i64 {
+    let ms = time.as_millisecond();
+    if time.subsec_nanosecond() % 1_000_000 > 0 { ms.saturating_add(1) } else { ms }
 }

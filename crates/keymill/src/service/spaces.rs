@@ -1,11 +1,18 @@
 //! Making, showing, advancing, growing and ending spaces.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Service, ServiceError};
 use crate::floor::{Floors, Mark, floor_of, raise_to};
 use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
 use crate::store::{Created, KeyStore, NewSpace, SpaceRecord};
+
+/// How far ahead a snowflake space may be advanced.
+const ADVANCE_MAX: Duration = Duration::from_secs(2 * 3_600);
+/// A space whose time is over within a year is not worth making.
+const TIME_MIN_MS: i64 = 365 * 24 * 3_600 * 1_000;
 
 /// What became of a wish for a space.
 #[derive(Debug)]
@@ -62,7 +69,10 @@ impl Service {
         let capacity = definition.capacity()?;
         let start = wanted.start.unwrap_or(0);
         if start > 0 && !definition.kind.counts() {
-            return Err(bad_start(format!("does not go with kind {}", definition.kind)));
+            return Err(bad_start(format!(
+                "does not go with kind {}: to move one, see docs/stores.md",
+                definition.kind
+            )));
         }
         if start > capacity {
             return Err(bad_start(format!("is {start}: the keyspace has only {capacity} keys")));
@@ -114,13 +124,16 @@ impl Service {
         // With the growths that were lost and are made again.
         let mut after = before;
         after.advance(floor.mark)?;
+        let asked = to;
         if let Some(to) = to.filter(|to| *to > after.capacity) {
-            return Err(ServiceError::BadDefinition(DefinitionError::Setting {
-                setting: "--to",
-                problem: format!("is {to}: the keyspace has only {} keys", after.capacity),
-            }));
+            let problem = format!("is {to}: the keyspace ends at {}", after.capacity);
+            return Err(bad_setting("--to", problem));
         }
-        let to = Mark { next: to.unwrap_or(0), ..Mark::default() }.max(floor.mark);
+        let mut to = Mark { next: to.unwrap_or(0), ..Mark::default() }.max(floor.mark);
+        if let Some(timeline) = after.definition.timeline()? {
+            let now_ms = inner.store.clock_ms(inner.clock.now_ms()).await?;
+            to.next = to.next.max(fence(&after, timeline, now_ms, asked)?);
+        }
         let record = inner.store.advance(name, to, &inner.instance).await?;
         raise_to(&inner.floors, name, record.mark).await?;
         self.update_space(record.clone());
@@ -256,23 +269,46 @@ impl Service {
     }
 }
 
-/// Refuses a time that has not begun, or is over.
+/// The tick from which on workers of an advanced space may be leased: no window that was granted
+/// before, seen or not, reaches beyond it. Refuses a wish that lies far ahead, since there would be
+/// no IDs until then.
+fn fence(
+    space: &SpaceRecord,
+    timeline: Timeline,
+    now_ms: i64,
+    asked: Option<u64>,
+) -> Result<u64, ServiceError> {
+    let now = timeline.tick_at(now_ms);
+    let far = now.saturating_add(timeline.ticks_in(ADVANCE_MAX));
+    if let Some(to) = asked.filter(|to| *to > far) {
+        let at = timeline.time_of(to);
+        return Err(bad_setting("--to", format!("is {at}: there would be no IDs until then")));
+    }
+    let held = timeline.ticks_in(space.tuning.window());
+    Ok(now.saturating_add(held).saturating_add(1).min(timeline.ticks()))
+}
+
+/// Refuses a time that has not begun, or is over soon.
 fn check_time(timeline: Timeline, now_ms: i64) -> Result<(), ServiceError> {
     let problem = if timeline.epoch_ms > now_ms {
         "lies in the future".to_owned()
-    } else if timeline.tick_at(now_ms) >= timeline.ticks() {
+    } else if timeline.runs_out_at().as_millisecond() < now_ms.saturating_add(TIME_MIN_MS) {
         let at = timeline.runs_out_at();
         format!(
-            "is so long ago that the bits of the time ran out at {at}: use a later one, or more bits"
+            "is so long ago that the bits of the time run out at {at}: use a later one, or more bits"
         )
     } else {
         return Ok(());
     };
-    Err(ServiceError::BadDefinition(DefinitionError::Setting { setting: "epoch", problem }))
+    Err(bad_setting("epoch", problem))
+}
+
+fn bad_setting(setting: &'static str, problem: String) -> ServiceError {
+    ServiceError::BadDefinition(DefinitionError::Setting { setting, problem })
 }
 
 fn bad_start(problem: String) -> ServiceError {
-    ServiceError::BadDefinition(DefinitionError::Setting { setting: "start", problem })
+    bad_setting("start", problem)
 }
 
 /// Refuses to create in a store while the data directory knows another one.

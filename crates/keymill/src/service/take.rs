@@ -43,6 +43,9 @@ impl Service {
         self.check_count(count)?;
         space.check_takeable()?;
         if let Some(uuids) = space.uuids {
+            if space.record().sealed {
+                return Err(ServiceError::Sealed(space.name.clone()));
+            }
             uuids.make(count, each);
             return Ok(Taken { count });
         }
@@ -147,7 +150,11 @@ impl Service {
             let some = u32::try_from(count - taken).unwrap_or(u32::MAX);
             let some = some.min(self.inner.limits.count_max);
             let each = |key: &[u8]| read = read && each(key);
-            taken += u64::from(self.take(space, some, caller, each).await?.count);
+            match self.take(space, some, caller, each).await {
+                Ok(some) => taken += u64::from(some.count),
+                Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(taken)
     }

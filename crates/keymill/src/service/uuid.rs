@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use uuid::{Uuid, Version};
 
+use super::ids::up_to_ms;
 use super::{Explanation, State};
 use crate::space::{Definition, Kind};
 
@@ -64,13 +65,14 @@ impl Uuids {
 
     /// The lowest and the highest of a time; `None` where they are in no order of time.
     pub(super) fn bounds(self, from: Timestamp, to: Timestamp) -> Option<(String, String)> {
-        let ms = |time: Timestamp| u64::try_from(time.as_millisecond()).unwrap_or(0) & MS_MAX;
-        let last = ms(to).checked_sub(1).filter(|last| *last >= ms(from))?;
+        let ms = |ms: i64| u64::try_from(ms).unwrap_or(0) & MS_MAX;
+        let (first, end) = (ms(from.as_millisecond()), ms(up_to_ms(to)));
+        let last = end.checked_sub(1).filter(|last| *last >= first && from < to)?;
         let bound = |ms: u64, fill: u8| {
             let builder = uuid::Builder::from_unix_timestamp_millis(ms, &[fill; 10]);
             builder.into_uuid().hyphenated().to_string()
         };
-        (self == Uuids::ByTime).then(|| (bound(ms(from), 0), bound(last, 0xff)))
+        (self == Uuids::ByTime).then(|| (bound(first, 0), bound(last, 0xff)))
     }
 
     /// Whether its UUIDs are in the order of time.

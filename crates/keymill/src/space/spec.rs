@@ -119,7 +119,7 @@ impl SpaceSpec {
         let layout = self.layout.clone().or(default.layout);
         let alphabet = self.alphabet.clone().unwrap_or(default.alphabet);
         let length = match (default.kind, &layout) {
-            (Kind::Snowflake, Some(layout)) => super::timeline::length_of(layout, &alphabet),
+            (Kind::Snowflake, Some(layout)) => super::timeline::length_for(layout, &alphabet),
             _ => default.length,
         };
         Definition {

@@ -1,6 +1,7 @@
 //! How a snowflake space counts time and workers: what its stores and its instances agree on.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use keymill_core::{Alphabet, Layout};
@@ -41,6 +42,12 @@ impl Timeline {
         since / u64::from(self.layout.unit_ms)
     }
 
+    /// How many ticks a time has, two at the least.
+    pub fn ticks_in(self, time: Duration) -> u64 {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        (ms / u64::from(self.layout.unit_ms)).max(2)
+    }
+
     /// When a tick begins, in milliseconds since 1970.
     pub fn ms_of(self, tick: u64) -> i64 {
         let since = tick.saturating_mul(self.layout.unit_ms.into());
@@ -75,18 +82,16 @@ pub(super) fn canonical(text: &str) -> String {
 }
 
 /// How long the text of an ID is where nothing is said: numbers of any length in decimal; in other
-/// alphabets all of one length, so that they sort as texts too.
-pub(super) fn length_of(layout: &str, alphabet: &str) -> u8 {
-    let (Ok(layout), Ok(alphabet)) = (Layout::parse(layout), Alphabet::parse(alphabet)) else {
-        return 0;
-    };
-    if alphabet.symbols() == DECIMAL {
-        return 0;
-    }
-    let ids = 1_u128 << layout.bits();
-    let size = u128::from(alphabet.size());
-    let mut length = 1;
-    let mut texts = size;
+/// alphabets all of one length, so that they sort as texts too where the alphabet does.
+pub(super) fn length_for(layout: &str, alphabet: &str) -> u8 {
+    let decimal = Alphabet::parse(alphabet).is_ok_and(|it| it.symbols() == DECIMAL);
+    if decimal { 0 } else { Layout::parse(layout).map_or(0, |layout| length_of(layout, alphabet)) }
+}
+
+/// How many characters of an alphabet every ID of a layout fits into.
+pub(super) fn length_of(layout: Layout, alphabet: &str) -> u8 {
+    let size = Alphabet::parse(alphabet).map_or(2, |alphabet| u128::from(alphabet.size()));
+    let (ids, mut texts, mut length) = (1_u128 << layout.bits(), size, 1);
     while texts < ids {
         texts *= size;
         length += 1;

@@ -24,10 +24,10 @@ pub enum Audit {
     Key,
 }
 
-/// The part of a space that may change at any time.
+/// The part of a space that may change at any time. A store may have settings of a later version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Tuning {
     /// The fewest ordinals a lease asks for.
     pub lease_size_min: u64,

@@ -30,12 +30,14 @@ pub enum StoreError {
         held_elsewhere: u64,
     },
     /// Every worker of a snowflake keyspace is held.
-    #[error("{}", no_worker(space, *worker, *workers, *free_at))]
+    #[error("{}", no_worker(space, *worker, *workers, *free_at, *advanced))]
     NoWorker {
         /// The space.
         space: String,
         /// The worker that was asked for, where it was a certain one.
         worker: Option<u32>,
+        /// Whether it is because of an advance.
+        advanced: bool,
         /// How many there are.
         workers: u64,
         /// When one of them is free, unless its holder goes on.
@@ -141,8 +143,18 @@ impl StoreError {
     }
 }
 
-fn no_worker(space: &str, worker: Option<u32>, workers: u64, free_at: Timestamp) -> String {
+fn no_worker(
+    space: &str,
+    worker: Option<u32>,
+    workers: u64,
+    free_at: Timestamp,
+    advanced: bool,
+) -> String {
     match worker {
+        _ if advanced => format!(
+            "`{space}` was advanced: no worker of it is leased before {free_at}, when all that may \
+             have been held is over"
+        ),
         Some(worker) if u64::from(worker) >= workers => {
             format!("`{space}` has no worker {worker}: its layout has {workers}, from 0 on")
         }

@@ -14,18 +14,20 @@ mod clock;
 mod connection;
 mod draft;
 mod keys;
+mod lists;
+mod names;
 mod turns;
 mod windows;
 
 use std::ops::Range;
 
 use async_trait::async_trait;
-use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
+use etcd_client::{GetOptions, TxnOp};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use connection::Members;
-use draft::{Draft, LeaseDoc, NameDoc, SpaceDoc, StoreDoc};
+use draft::{Draft, SpaceDoc, StoreDoc};
 use keys::Keys;
 use turns::Turns;
 
@@ -35,14 +37,9 @@ use super::{
     LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening,
     Place, Pulse, Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
-use crate::floor::{Floor, History, Lengths, Mark};
+use crate::floor::{Floor, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
-
-/// How many keys one request asks for.
-const BATCH: usize = 64;
-/// How many skips one request asks for.
-const SKIPS_MAX: i64 = 10_000;
 
 /// An etcd cluster as a store.
 #[derive(Debug)]
@@ -109,36 +106,6 @@ impl EtcdStore {
             }
             turns.another().await?;
         }
-    }
-
-    async fn spaces_now(&self) -> Result<(History, Vec<SpaceRecord>), StoreError> {
-        let all = GetOptions::new().with_prefix();
-        let found = self.members.read(vec![TxnOp::get(self.keys.spaces(), Some(all))]).await?;
-        let history = found.history;
-        let record = |(key, value): (&str, &str)| {
-            let name = key.rsplit('/').next().unwrap_or_default();
-            Ok(from_json::<SpaceDoc>(value)?.record(name, history))
-        };
-        let spaces: Result<Vec<_>, StoreError> = found.pairs(0).map(record).collect();
-        Ok((history, spaces?))
-    }
-
-    async fn lease_docs(
-        &self,
-        space: &str,
-        leases: &[LeaseId],
-    ) -> Result<Vec<LeaseRecord>, StoreError> {
-        let mut records = Vec::new();
-        for batch in leases.chunks(BATCH) {
-            let gets = batch.iter().map(|lease| TxnOp::get(self.keys.lease(space, *lease), None));
-            let found = self.members.read(gets.collect()).await?;
-            for (number, lease) in batch.iter().enumerate() {
-                if let Some(value) = found.value(number) {
-                    records.push(from_json::<LeaseDoc>(value)?.record(space, *lease));
-                }
-            }
-        }
-        Ok(records)
     }
 
     async fn held_elsewhere(&self, space: &str, instance: &str) -> Result<u64, StoreError> {
@@ -267,6 +234,10 @@ impl Store for EtcdStore {
         self.window_for(ask).await
     }
 
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        Ok(self.clock(own_ms).await)
+    }
+
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
         self.free_worker(release).await
     }
@@ -318,31 +289,11 @@ impl Store for EtcdStore {
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        let found =
-            self.members.read(vec![TxnOp::get(self.keys.name(space, &name.key), None)]).await?;
-        let doc = found.value(0).map(from_json::<NameDoc>).transpose()?;
-        Ok(doc.map(|doc| doc.record(space, &name.key)))
+        self.find_name(space, name).await
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        let mut from = ordinals.start;
-        let mut skips = Vec::new();
-        loop {
-            let options = GetOptions::new()
-                .with_range(self.keys.skip(space, ordinals.end))
-                .with_sort(SortTarget::Key, SortOrder::Ascend)
-                .with_limit(SKIPS_MAX);
-            let get = TxnOp::get(self.keys.skip(space, from), Some(options));
-            let found = self.members.read(vec![get]).await?;
-            let before = skips.len();
-            let numbers =
-                found.pairs(0).filter_map(|(key, _)| key.rsplit('/').next()?.parse::<u64>().ok());
-            skips.extend(numbers);
-            match skips.last() {
-                Some(last) if skips.len() > before => from = last + 1,
-                _ => return Ok(skips),
-            }
-        }
+        self.skips_in(space, ordinals).await
     }
 
     async fn unplaced(
@@ -351,16 +302,7 @@ impl Store for EtcdStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        let all = self.keys.unplaced(space, "");
-        // The first key beyond that one.
-        let from = after.map_or_else(|| all.clone(), |after| format!("{all}{after}\0"));
-        let options = GetOptions::new()
-            .with_range(self.keys.unplaced_end(space))
-            .with_sort(SortTarget::Key, SortOrder::Ascend)
-            .with_limit(i64::from(limit));
-        let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
-        let names = found.pairs(0).filter_map(|(key, _)| key.strip_prefix(all.as_str()));
-        Ok(names.map(str::to_owned).collect())
+        self.unplaced_page(space, after, limit).await
     }
 
     // A transaction of etcd has at most 128 operations.
@@ -369,59 +311,11 @@ impl Store for EtcdStore {
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        let mut below = self.keys.start(space, ordinal + 1, 0);
-        loop {
-            let options = GetOptions::new()
-                .with_range(below.as_str())
-                .with_sort(SortTarget::Key, SortOrder::Descend)
-                .with_limit(BATCH as i64);
-            let get = TxnOp::get(self.keys.starts(space), Some(options));
-            let found = self.members.read(vec![get]).await?;
-            let starts: Vec<String> = found.pairs(0).map(|(key, _)| key.to_owned()).collect();
-            let numbers = starts.iter().filter_map(|key| key.rsplit('/').next()?.parse().ok());
-            let numbers: Vec<LeaseId> = numbers.collect();
-            for lease in self.lease_docs(space, &numbers).await? {
-                if lease.closed_at_ordinal.unwrap_or(lease.ordinals.end) > ordinal {
-                    return Ok(Some(lease));
-                }
-                // Windows do not overlap: where the last one that starts before it has ended, all
-                // have.
-                if lease.purpose == Purpose::Window {
-                    return Ok(None);
-                }
-            }
-            match starts.last() {
-                Some(last) if starts.len() == BATCH => below.clone_from(last),
-                _ => return Ok(None),
-            }
-        }
+        self.lease_at(space, ordinal).await
     }
 
     async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        let names = match &page.space {
-            Some(space) => vec![space.clone()],
-            None => self.spaces_now().await?.1.into_iter().map(|space| space.name).collect(),
-        };
-        let after = page.after.clone().unwrap_or_default();
-        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-        let mut leases = Vec::new();
-        for name in names.iter().filter(|name| **name >= after.0) {
-            let from = if *name == after.0 { after.1 + 1 } else { 0 };
-            let options = GetOptions::new()
-                .with_range(self.keys.lease(name, u64::MAX))
-                .with_sort(SortTarget::Key, SortOrder::Ascend)
-                .with_limit(i64::try_from(limit - leases.len()).unwrap_or(i64::MAX));
-            let get = TxnOp::get(self.keys.lease(name, from), Some(options));
-            let found = self.members.read(vec![get]).await?;
-            for (key, value) in found.pairs(0) {
-                let number = key.rsplit('/').next().and_then(|number| number.parse().ok());
-                leases.push(from_json::<LeaseDoc>(value)?.record(name, number.unwrap_or(0)));
-            }
-            if leases.len() >= limit {
-                break;
-            }
-        }
-        Ok(leases)
+        self.lease_page(page).await
     }
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
@@ -452,26 +346,7 @@ impl Store for EtcdStore {
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        let mut from = self.keys.instances();
-        if let Some(id) = &page.after {
-            let age = self.members.read(vec![TxnOp::get(self.keys.age(id), None)]).await?;
-            let Some(started) = age.value(0).and_then(|age| age.parse().ok()) else {
-                return Ok(Vec::new());
-            };
-            // The first key beyond that one.
-            from = format!("{}\0", self.keys.instance(started, id));
-        }
-        let options = GetOptions::new()
-            .with_range(self.keys.instance(u64::MAX, ""))
-            .with_sort(SortTarget::Key, SortOrder::Ascend)
-            .with_limit(i64::from(page.limit));
-        let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
-        let record = |(_, value): (&str, &str)| {
-            let doc: InstanceDoc = from_json(value)?;
-            let InstanceDoc { instance, address, seen_at, stopped_at } = doc;
-            Ok(InstanceRecord { instance, address, seen_at, stopped_at })
-        };
-        found.pairs(0).map(record).collect()
+        self.instance_page(page).await
     }
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {

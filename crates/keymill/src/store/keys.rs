@@ -13,6 +13,8 @@
 //!   a key checks that it is still reserved for the one who uses it, no key is used twice.
 //! - What was available before an advance is never claimed after it: it may be in use.
 
+mod digest;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use jiff::Timestamp;
 use super::{ERA, Grant, LeaseId, SpaceRecord, StoreError, must_be_on_record};
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
+
+pub use digest::{DigestBatch, DigestInput, DigestKey, Digested};
 
 /// The most keys that one fill writes: their places have to fit below the revision in an id.
 pub const FILL_MAX: u64 = 1 << 16;
@@ -316,44 +320,6 @@ pub struct UsedPage {
     pub after: Option<(Timestamp, KeyId)>,
     /// At most so many.
     pub limit: u32,
-}
-
-/// Inputs to digest.
-#[derive(Debug, Clone)]
-pub struct DigestBatch {
-    /// In which space.
-    pub space: String,
-    /// The inputs.
-    pub inputs: Vec<DigestInput>,
-    /// What the space must have reached.
-    pub floor: Floor,
-}
-
-/// An input to digest.
-#[derive(Debug, Clone)]
-pub struct DigestInput {
-    /// What tells the input from every other.
-    pub hash: [u8; 32],
-    /// The keys to try, in this order.
-    pub candidates: Vec<String>,
-}
-
-/// What became of inputs.
-#[derive(Debug, Clone)]
-pub struct Digested {
-    /// How far the space has come.
-    pub mark: Mark,
-    /// For each, in their order: its key, or none where all candidates are others'.
-    pub keys: Vec<Option<DigestKey>>,
-}
-
-/// The key of an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DigestKey {
-    /// The key.
-    pub key: String,
-    /// Which candidate it was, if it was made just now.
-    pub made: Option<usize>,
 }
 
 /// The id of the key at a place of a fill or an import, under the revision that it makes.

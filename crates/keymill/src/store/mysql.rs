@@ -13,9 +13,11 @@ mod connection;
 mod digests;
 mod keys;
 mod names;
+mod pools;
 mod rows;
 mod text;
 mod tx;
+mod used;
 mod windows;
 
 use std::ops::Range;
@@ -245,6 +247,11 @@ impl Store for MysqlStore {
         let mut tx = self.begin().await?;
         let answer = tx.window(ask).await;
         tx.finish(answer).await
+    }
+
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        let rows = self.connection().await?.query(windows::CLOCK, ()).await?;
+        Ok(rows::column(&rows[0], 0))
     }
 
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {

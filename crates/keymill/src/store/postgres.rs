@@ -12,9 +12,11 @@
 //!   synchronous standby.
 
 mod connection;
+mod findings;
 mod keys;
 mod names;
 mod rows;
+mod schema;
 mod tx;
 mod windows;
 
@@ -232,6 +234,11 @@ impl Store for PostgresStore {
         let tx = self.begin().await?;
         let answer = tx.window(ask).await;
         tx.finish(answer).await
+    }
+
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        let rows = self.connection().await?.query(windows::CLOCK, &[]).await?;
+        Ok(rows[0].get(0))
     }
 
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {

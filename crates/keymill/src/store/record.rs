@@ -208,31 +208,6 @@ pub struct InstancePage {
     pub limit: u32,
 }
 
-/// One line of `keymill store check`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What was looked at.
-    pub setting: String,
-    /// What it is.
-    pub found: String,
-    /// What it should be.
-    pub wanted: String,
-    /// Whether that is safe.
-    pub verdict: Verdict,
-}
-
-/// Whether a setting is safe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// As it should be.
-    Safe,
-    /// Works, but a failure may cost more than it should.
-    Warning,
-    /// A failure may cost a repeated key.
-    Unsafe,
-}
-
 /// A store in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
@@ -254,36 +229,6 @@ impl Pulse {
         };
         let expected = self.last_leases.iter().filter(expected);
         expected.map(|(space, lease)| (space.as_str(), *lease)).collect()
-    }
-}
-
-impl Finding {
-    /// A setting that is safe, or makes the store unsafe.
-    pub fn new(setting: &str, found: &str, wanted: &str, safe: bool) -> Finding {
-        Finding {
-            setting: setting.to_owned(),
-            found: found.to_owned(),
-            wanted: wanted.to_owned(),
-            verdict: if safe { Verdict::Safe } else { Verdict::Unsafe },
-        }
-    }
-
-    /// The same, as a warning where it made the store unsafe.
-    pub fn warning(mut self) -> Finding {
-        if self.verdict == Verdict::Unsafe {
-            self.verdict = Verdict::Warning;
-        }
-        self
-    }
-
-    /// What makes a store unsafe, in words; `None` where nothing does.
-    pub fn unsafe_ones(findings: &[Finding]) -> Option<String> {
-        let unsafe_ones: Vec<String> = findings
-            .iter()
-            .filter(|it| it.verdict == Verdict::Unsafe)
-            .map(|it| format!("{} is {}, should be {}", it.setting, it.found, it.wanted))
-            .collect();
-        (!unsafe_ones.is_empty()).then(|| unsafe_ones.join("; "))
     }
 }
 

@@ -12,6 +12,8 @@
 
 mod connection;
 mod keys;
+mod lists;
+mod names;
 mod pool;
 mod rows;
 mod scripts;
@@ -25,16 +27,16 @@ use redis::ScriptInvocation;
 
 use connection::Server;
 use keys::Keys;
-use rows::{Fields, instance_from, lease_from, mark_from, name_from, reply, space_from};
+use rows::{Fields, mark_from, reply, space_from};
 use scripts::Scripts;
 
 use super::pool as connections;
 use super::values::json;
 use super::{
     Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeaseId, LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName,
-    NewSpace, Opening, Place, Pulse, SpaceRecord, Store, StoreError, Window, WindowAsk,
-    WindowRelease, next_era,
+    LeaseId, LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, NewName, NewSpace,
+    Opening, Place, Pulse, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    next_era,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
@@ -71,38 +73,6 @@ impl RedisStore {
             connection.ask(redis::cmd("HGETALL").arg(self.keys.space(space))).await?;
         space_from(space, &fields, connection.history())
             .unwrap_or_else(|| Err(StoreError::UnknownSpace(space.to_owned())))
-    }
-
-    async fn all_spaces(
-        &self,
-        connection: &Object<Server>,
-    ) -> Result<Vec<SpaceRecord>, StoreError> {
-        let names = redis::cmd("SMEMBERS").arg(self.keys.spaces()).to_owned();
-        let mut names: Vec<String> = connection.ask(&names).await?;
-        names.sort_unstable();
-        let mut pipe = redis::pipe();
-        for name in &names {
-            pipe.cmd("HGETALL").arg(self.keys.space(name));
-        }
-        let all: Vec<Fields> = connection.ask_all(&pipe).await?;
-        // A name may have been noted and its space not made.
-        let records = names.iter().zip(&all);
-        records
-            .filter_map(|(name, fields)| space_from(name, fields, connection.history()))
-            .collect()
-    }
-
-    async fn skips_on(
-        &self,
-        connection: &Object<Server>,
-        space: &str,
-        ordinals: &Range<u64>,
-    ) -> Result<Vec<u64>, StoreError> {
-        let mut list = redis::cmd("ZRANGEBYLEX");
-        list.arg(self.keys.of_space(space, "skips"));
-        list.arg(format!("[{:020}", ordinals.start)).arg(format!("({:020}", ordinals.end));
-        let found: Vec<String> = connection.ask(&list).await?;
-        found.iter().map(|ordinal| rows::number(Some(ordinal))).collect()
     }
 
     /// Runs a script that changes a space, and has its replicas confirm it. The space's fields
@@ -268,6 +238,10 @@ impl Store for RedisStore {
         self.window_for(ask).await
     }
 
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        self.clock().await
+    }
+
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
         self.free_worker(release).await
     }
@@ -302,30 +276,7 @@ impl Store for RedisStore {
     }
 
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history();
-        let mut script = self.scripts.names.key(self.keys.space(&batch.space));
-        guard(&mut script, &batch.floor, history);
-        script.arg(batch.purpose.name()).arg(&batch.owner).arg(batch.generations);
-        for new in &batch.names {
-            script.arg(&new.key).arg(new.ordinal.map_or(String::new(), |it| it.to_string()));
-        }
-        let answer = self.change(&connection, &batch.space, &batch.floor, &script).await?;
-        let (status, answer) = answer;
-        match status.as_str() {
-            "sealed" => return Err(StoreError::Sealed(batch.space.clone())),
-            "outdated" => return Err(StoreError::Outdated(batch.space.clone())),
-            _ => {}
-        }
-        let outcome = |word: &String| match word.as_str() {
-            "made" => Naming::Made,
-            "mine" => Naming::Mine,
-            _ => Naming::Taken,
-        };
-        Ok(Named {
-            mark: mark_from(&answer, history)?,
-            outcomes: answer.iter().skip(2).map(outcome).collect(),
-        })
+        self.put_names(batch).await
     }
 
     async fn remove_name(
@@ -335,20 +286,11 @@ impl Store for RedisStore {
         owner: &str,
         floor: &Floor,
     ) -> Result<Option<NameRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let mut script = self.scripts.remove_name.key(self.keys.space(space));
-        guard(&mut script, floor, connection.history());
-        script.arg(key).arg(owner);
-        let (_, answer) = self.change(&connection, space, floor, &script).await?;
-        answer.first().map(|text| name_from(space, key, text)).transpose()
+        self.mark_removed(space, key, owner, floor).await
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let mut get = redis::cmd("HGET");
-        get.arg(self.keys.of_space(space, "names")).arg(&name.key);
-        let text: Option<String> = connection.ask(&get).await?;
-        text.map(|text| name_from(space, &name.key, &text)).transpose()
+        self.find_name(space, name).await
     }
 
     async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
@@ -361,11 +303,7 @@ impl Store for RedisStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-        let mut list = redis::cmd("ZRANGEBYLEX");
-        list.arg(self.keys.of_space(space, "unplaced")).arg(from).arg("+");
-        list.arg("LIMIT").arg(0).arg(limit);
-        self.connection().await?.ask(&list).await
+        self.unplaced_page(space, after, limit).await
     }
 
     // No script may keep the server for long.
@@ -374,44 +312,11 @@ impl Store for RedisStore {
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let mut script = self.scripts.lease_of.key(self.keys.space(space));
-        script.arg(ordinal.to_string());
-        let answer: Vec<String> = connection.run(&script).await?;
-        lease_from(space, &rows::fields(&answer)).transpose()
+        self.lease_at(space, ordinal).await
     }
 
     async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let names = match &page.space {
-            Some(space) => vec![space.clone()],
-            None => {
-                self.all_spaces(&connection).await?.into_iter().map(|space| space.name).collect()
-            }
-        };
-        let after = page.after.clone().unwrap_or_default();
-        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-        let mut leases = Vec::new();
-        for name in names.iter().filter(|name| **name >= after.0) {
-            let from = if *name == after.0 { format!("({:020}", after.1) } else { "-".to_owned() };
-            let mut list = redis::cmd("ZRANGEBYLEX");
-            list.arg(self.keys.of_space(name, "leases")).arg(from).arg("+");
-            list.arg("LIMIT").arg(0).arg(limit - leases.len());
-            let numbers: Vec<String> = connection.ask(&list).await?;
-            let mut pipe = redis::pipe();
-            for number in &numbers {
-                let number: u64 = rows::number(Some(number))?;
-                pipe.cmd("HGETALL").arg(self.keys.of_space(name, &format!("lease:{number}")));
-            }
-            let found: Vec<Fields> = connection.ask_all(&pipe).await?;
-            for fields in &found {
-                leases.extend(lease_from(name, fields).transpose()?);
-            }
-            if leases.len() >= limit {
-                break;
-            }
-        }
-        Ok(leases)
+        self.lease_page(page).await
     }
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
@@ -439,24 +344,7 @@ impl Store for RedisStore {
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let mut from = "-".to_owned();
-        if let Some(id) = &page.after {
-            let started =
-                redis::cmd("HGET").arg(self.keys.instance(id)).arg("started_at").to_owned();
-            let started: Option<u64> = connection.ask(&started).await?;
-            let Some(started) = started else { return Ok(Vec::new()) };
-            from = format!("({started:020}:{id}");
-        }
-        let mut list = redis::cmd("ZRANGEBYLEX");
-        list.arg(self.keys.instances()).arg(from).arg("+").arg("LIMIT").arg(0).arg(page.limit);
-        let members: Vec<String> = connection.ask(&list).await?;
-        let mut pipe = redis::pipe();
-        for id in members.iter().filter_map(|member| member.split_once(':')) {
-            pipe.cmd("HGETALL").arg(self.keys.instance(id.1));
-        }
-        let all: Vec<Fields> = connection.ask_all(&pipe).await?;
-        all.iter().map(instance_from).collect()
+        self.instance_page(page).await
     }
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {

@@ -11,16 +11,15 @@
 //!   a running instance is opened anew (and then meets its floor) and never two are live at once.
 
 mod db;
+mod file;
 mod keys;
 mod names;
 mod rows;
+mod sql;
 mod tx;
 mod windows;
 
-use std::fs::OpenOptions;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,7 +27,12 @@ use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use db::{Db, Worker};
+use file::{broken, floor_file, make_private, resolve, sibling};
 use rows::{all_spaces, identity, instance_from, lease_from, name_of, space_named};
+use sql::{
+    INSTANCE_PAGE, INSTANCE_SEEN, LEASE, LEASE_CLOSE, LEASE_OF, LEASE_PAGE, SKIPS, SPACE_MAKE,
+    SPACE_SEAL, SPACE_TUNE, UNPLACED,
+};
 use tx::Tx;
 
 use super::values::{json, now, signed, time, unsigned};
@@ -40,62 +44,6 @@ use super::{
 use crate::floor::{FileLock, Floor, History, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
-
-const SPACE: &str =
-    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned, base FROM spaces";
-const SPACE_MAKE: &str = "INSERT INTO spaces
-    (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)";
-const SPACE_MOVE: &str =
-    "UPDATE spaces SET next = ?2, revision = ?3, returned = ?4, base = ?5 WHERE name = ?1";
-const SPACE_TUNE: &str = "UPDATE spaces SET tuning = ?2, revision = revision + 1 WHERE name = ?1";
-const SPACE_DEFINE: &str = "UPDATE spaces SET definition = ?2, capacity = ?3 WHERE name = ?1";
-const SPACE_SEAL: &str =
-    "UPDATE spaces SET sealed = 1, revision = revision + 1 WHERE name = ?1 AND sealed = 0";
-const LEASE_ADD: &str = "INSERT INTO leases
-    (space, lease, start_ordinal, end_ordinal, purpose, instance, granted_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const LEASE_CLOSE: &str =
-    "UPDATE leases SET closed_at_ordinal = coalesce(?4, end_ordinal), closed_at = ?5
-    WHERE space = ?1 AND lease = ?2 AND instance = ?3 AND closed_at IS NULL
-    AND coalesce(?6, end_ordinal) = end_ordinal";
-const LEASE_EXISTS: &str =
-    "SELECT EXISTS (SELECT 1 FROM leases WHERE space = ?1 AND lease = ?2 AND instance = ?3)";
-const LEASE: &str = "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
-    granted_at, closed_at, id, host, pid, version, started_at
-    FROM leases JOIN instances ON id = instance";
-const LEASE_OF: &str = "WHERE space = ?1 AND start_ordinal <= ?2
-    AND coalesce(closed_at_ordinal, end_ordinal) > ?2 ORDER BY start_ordinal DESC LIMIT 1";
-const LEASE_PAGE: &str = "WHERE (?1 IS NULL OR space = ?1) AND (space, lease) > (?2, ?3)
-    ORDER BY space, lease LIMIT ?4";
-const HELD_ELSEWHERE: &str = "SELECT coalesce(sum(end_ordinal - start_ordinal), 0) FROM leases
-    WHERE space = ?1 AND instance <> ?2 AND closed_at IS NULL AND purpose = 'lease'";
-const NAME: &str = "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
-    FROM names WHERE space = ?1 AND key = ?2";
-const NAME_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (space, key) DO UPDATE SET
-    purpose = excluded.purpose, owner = excluded.owner, created_at = excluded.created_at,
-    removed_at = NULL";
-const NAME_REMOVE: &str = "UPDATE names SET removed_at = ?3 WHERE space = ?1 AND key = ?2";
-const IMPORTED: &str = "SELECT imported_at FROM imported WHERE space = ?1 AND ordinal = ?2";
-const IMPORTED_ADD: &str = "INSERT INTO imported VALUES (?1, ?2, ?3)";
-const SKIPS: &str = "SELECT ordinal FROM names
-    WHERE space = ?1 AND ordinal >= ?2 AND ordinal < ?3
-    UNION SELECT ordinal FROM imported
-    WHERE space = ?1 AND ordinal >= ?2 AND ordinal < ?3 ORDER BY ordinal";
-const UNPLACED: &str = "SELECT key FROM names
-    WHERE space = ?1 AND ordinal IS NULL AND key > ?2 ORDER BY key LIMIT ?3";
-const INSTANCE_KNOW: &str = "INSERT INTO instances
-    (id, host, pid, version, started_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-    ON CONFLICT DO NOTHING";
-const INSTANCE_SEEN: &str = "UPDATE instances SET seen_at = ?2, address = coalesce(?3, address),
-    stopped_at = CASE WHEN ?4 THEN ?2 END WHERE id = ?1";
-const INSTANCE_PAGE: &str =
-    "SELECT id, host, pid, version, started_at, address, seen_at, stopped_at
-    FROM instances WHERE ?1 IS NULL
-    OR (started_at, id) > (SELECT started_at, id FROM instances WHERE id = ?1)
-    ORDER BY started_at, id LIMIT ?2";
 
 /// How long to wait for another process that makes the schema.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(15);
@@ -447,38 +395,6 @@ impl Store for SqliteStore {
     fn floor_file(&self) -> Option<PathBuf> {
         Some(floor_file(&self.path))
     }
-}
-
-/// The absolute path, with links followed where it exists: every name of one file must lead to
-/// one log, one lock and one floor file.
-fn resolve(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    Ok(path.canonicalize().unwrap_or(path))
-}
-
-/// Makes the file, readable by its owner alone, because the secret may be kept in it. Returns
-/// whether it was not there before.
-fn make_private(path: &Path) -> io::Result<bool> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Where the floors of all processes on this file are kept, beside it.
-fn floor_file(path: &Path) -> PathBuf {
-    sibling(path, "-floors.json")
-}
-
-fn sibling(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-fn broken(path: &Path, error: &std::io::Error) -> StoreError {
-    StoreError::Broken(format!("{}: {error}", path.display()))
 }
 
 /// The one place where SQLite's errors become the store's.

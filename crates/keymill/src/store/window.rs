@@ -10,8 +10,9 @@
 //!
 //! - The windows of one worker are disjoint: one begins where the recorded end is, or later, and
 //!   the end falls only when its holder says from where on it has used nothing.
-//! - No window begins below the `base` of its keyspace, which an advance moves beyond all that was
-//!   seen, and no tenancy outlives an advance.
+//! - No worker is leased before the clock has come to the `base` of its keyspace, which an advance
+//!   moves beyond all that was seen and all that can have been granted; and no tenancy from before
+//!   an advance is extended.
 //! - No window ends later than the clock plus the length that was asked for: a clock that is far
 //!   ahead occupies nothing, as long as it is not the store's.
 
@@ -88,6 +89,17 @@ pub struct WindowRelease {
     pub floor: Floor,
 }
 
+impl WindowRelease {
+    /// The ticks to free, of a tenancy that is on record from this ordinal on: what lies below was
+    /// never its own to free.
+    pub fn rest(&self, start_ordinal: u64) -> Range<u64> {
+        let HeldWindow { worker, end, .. } = self.held;
+        assert!(self.unused_from <= end, "{:?} was used up to {}", self.held, self.unused_from);
+        let first = self.timeline.ordinals(worker, 0..0).start;
+        start_ordinal.saturating_sub(first).max(self.unused_from)..end
+    }
+}
+
 /// The row of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerRecord {
@@ -131,11 +143,13 @@ impl WindowAsk {
         now.saturating_add(self.length).min(self.timeline.ticks())
     }
 
-    /// What to answer when no worker is free before this tick.
-    pub fn no_worker(&self, free_at: u64) -> StoreError {
+    /// What to answer when no worker is free before this tick, or none is leased because of an
+    /// advance.
+    fn no_worker(&self, free_at: u64, advanced: bool) -> StoreError {
         StoreError::NoWorker {
             space: self.space.clone(),
             worker: self.worker,
+            advanced,
             workers: self.timeline.workers(),
             free_at: self.timeline.time_of(free_at),
         }
@@ -171,7 +185,9 @@ impl SpaceRecord {
     ) -> Result<Window, StoreError> {
         self.check_window(ask, now_ms)?;
         let (now, limit) = (ask.timeline.tick_at(now_ms), ask.limit(now_ms));
-        let begin = now.max(self.base);
+        if now < self.base {
+            return Err(ask.no_worker(self.base, true));
+        }
         let mut ends = vec![0; usize::try_from(ask.timeline.workers()).unwrap_or(usize::MAX)];
         for row in rows {
             if let Some(end) = ends.get_mut(row.worker as usize) {
@@ -183,15 +199,15 @@ impl SpaceRecord {
             if ask.worker.is_some_and(|only| only != worker) {
                 continue;
             }
-            if end <= begin && begin < limit {
+            if end <= now && now < limit {
                 self.mark.revision += 1;
                 self.mark.next = self.mark.next.max(limit);
                 let (lease, mark) = (self.mark.revision, self.mark);
-                return Ok(Window { worker, lease, ticks: begin..limit, now_ms, mark });
+                return Ok(Window { worker, lease, ticks: now..limit, now_ms, mark });
             }
-            soonest = soonest.min(end.max(self.base));
+            soonest = soonest.min(end);
         }
-        Err(ask.no_worker(soonest))
+        Err(ask.no_worker(soonest, false))
     }
 
     /// Refuses where no window can be had of the space any more.

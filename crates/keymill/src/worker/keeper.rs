@@ -4,10 +4,12 @@
 //!
 //! # Invariants
 //!
-//! - A window may be used only after the store has recorded it and the floor files know.
-//! - One whose commit is in doubt is not used. The next request compares with what was certain, so
-//!   the store gives another worker, and asks for a short window until one succeeds, so that a
-//!   link that loses every answer occupies few workers.
+//! - A window may be used only after the store has recorded it and the floor files know. Until then
+//!   the one before is drawn from, to its end.
+//! - One whose commit is in doubt is not used: the next request compares with what was certain, so
+//!   where that commit was made after all, the store gives another worker. Until a request
+//!   succeeds, windows asked for are short, so that a link that loses every answer occupies few
+//!   workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,9 @@ use crate::store::{HeldWindow, Store, StoreError, Window, WindowAsk, WindowRelea
 
 /// How often a keeper with a window looks at the clock and at its rate.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The window that is asked for after a doubt.
+/// How soon the store is asked again after it has answered, whoever waits.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// What is asked for after a doubt.
 const LENGTH_MIN: Duration = Duration::from_secs(1);
 
 /// What a keeper works with.
@@ -59,17 +63,27 @@ pub struct Keeper {
     pub progress: watch::Sender<Progress>,
 }
 
+/// A tenancy, as it is on record.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    window: HeldWindow,
+    start: u64,
+    /// Whether the mill draws from it: only once the floor files know.
+    in_use: bool,
+}
+
 impl Keeper {
     /// Runs until the instance stops or the space is ended, then frees the worker.
     pub async fn run(mut self) {
         let mill = self.mill.clone();
         let Some(worker) = mill.worker() else { return };
-        let mut held: Option<HeldWindow> = None;
+        let mut held: Option<Held> = None;
         let mut pace = Pace::new(Instant::now());
         let mut retry = Retry::default();
         let mut watch = ClockWatch::new(self.clock.clone());
+        let mut ask_from = Instant::now();
         loop {
-            let wake_at = self.wake_at(worker, held, &retry);
+            let wake_at = self.wake_at(worker, held, &retry).max(ask_from);
             let timed = retry.at.is_some() || held.is_some();
             let mut beat = false;
             tokio::select! {
@@ -81,7 +95,8 @@ impl Keeper {
             if *mill.outlook() == Outlook::Sealed {
                 break;
             }
-            if let Some(jump) = watch.jumped_us() {
+            let jump = watch.jumped_us();
+            if let Some(jump) = jump {
                 self.note_jump(jump);
             }
             pace.sample(mill.drawn(), Instant::now());
@@ -91,35 +106,51 @@ impl Keeper {
             }
             // Spent: a time that has passed would wake this loop at once, for ever.
             retry.at = None;
-            if !self.wants_more(worker, held, &pace, beat) {
+            // A host that was asleep has a clock that stood still.
+            let slept = held.is_some() && jump.is_some_and(|jump| jump > 0);
+            if !slept && !self.wants_more(worker, held, &pace, beat) {
+                continue;
+            }
+            if Instant::now() < ask_from {
+                // Whoever waits is served by then, or by the next look.
+                retry.at = Some(ask_from);
                 continue;
             }
             match self.ask(worker, &mut held, retry.doubted).await {
-                Ok(()) => {
+                Ok(added) => {
+                    // An answer that added nothing proves no link.
+                    let doubted = retry.doubted && !added;
                     retry = Retry::default();
+                    retry.doubted = doubted;
                     mill.set_outlook(Outlook::Filling);
                 }
                 Err(error) => tell(&self.space, &mill, &self.progress, &error, &mut retry),
             }
+            ask_from = Instant::now() + ASK_EVERY;
         }
-        self.release(worker, held).await;
+        let unused_from = worker.stop();
+        if let Some(held) = held {
+            // One that was never drawn from is free from its start on.
+            let unused_from = if held.in_use { unused_from } else { Some(held.start) };
+            self.release(worker.timeline(), held.window, unused_from).await;
+        }
     }
 
     /// When to look again: at the latest when the window is to be extended.
-    fn wake_at(&self, worker: &Worker, held: Option<HeldWindow>, retry: &Retry) -> Instant {
+    fn wake_at(&self, worker: &Worker, held: Option<Held>, retry: &Retry) -> Instant {
         let soon = Instant::now() + LOOK_EVERY;
+        let timeline = worker.timeline();
         let extend_in = held.zip(worker.tick_now()).map(|(held, now)| {
-            let ticks = (held.end - now.min(held.end)).saturating_sub(self.rest(worker.timeline()));
-            Duration::from_millis(ticks.saturating_mul(worker.timeline().layout.unit_ms.into()))
+            let ticks = held.window.end.saturating_sub(now + self.rest(timeline));
+            Duration::from_millis(ticks.saturating_mul(timeline.layout.unit_ms.into()))
         });
         let wake = extend_in.map_or(soon, |wait| soon.min(Instant::now() + wait));
-        // Not over and over while the store has nothing to add.
-        retry.at.unwrap_or(wake.max(Instant::now() + LOOK_EVERY / 5))
+        retry.at.unwrap_or(wake)
     }
 
     /// How many ticks ahead a window reaches.
     fn length(&self, timeline: Timeline) -> u64 {
-        ticks(self.tuning.borrow().window(), timeline)
+        timeline.ticks_in(self.tuning.borrow().window())
     }
 
     /// With how many ticks left a window is extended.
@@ -128,40 +159,58 @@ impl Keeper {
     }
 
     /// Whether to ask the store now.
-    fn wants_more(
-        &self,
-        worker: &Worker,
-        held: Option<HeldWindow>,
-        pace: &Pace,
-        beat: bool,
-    ) -> bool {
+    fn wants_more(&self, worker: &Worker, held: Option<Held>, pace: &Pace, beat: bool) -> bool {
         match *self.mill.outlook() {
             // Until it answers: callers are refused by this outlook, so only success may end it.
-            Outlook::Away(_) | Outlook::NoWorker { .. } => return true,
+            Outlook::Away(_) | Outlook::NoWorker(_) => return true,
             Outlook::WentBack(_) | Outlook::Sealed | Outlook::Exhausted { .. } => return beat,
             Outlook::Filling | Outlook::PoolFilling => {}
         }
-        match held.zip(worker.tick_now()) {
-            Some((held, now)) => held.end < now + self.rest(worker.timeline()),
+        match held {
+            Some(Held { window, in_use: true, .. }) => {
+                let now = worker.tick_now().unwrap_or(window.end);
+                window.end <= now + self.rest(worker.timeline())
+            }
+            Some(_) => true,
             // A mill that nobody has asked for anything leases nothing.
             None => self.mill.shortfall() > 0 || pace.has_started(),
         }
     }
 
-    /// Has the window extended, or a worker leased, and lets the mill draw from it.
+    /// Has the window extended, or a worker leased, and lets the mill draw from it; whether the
+    /// store has added anything.
     async fn ask(
         &self,
         worker: &Worker,
-        held: &mut Option<HeldWindow>,
+        held: &mut Option<Held>,
         doubted: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let timeline = worker.timeline();
-        let length = if doubted { ticks(LENGTH_MIN, timeline) } else { self.length(timeline) };
+        let mut length = self.length(timeline);
+        if doubted {
+            // A little more than there is.
+            let rest = held.zip(worker.tick_now());
+            let rest = rest.map_or(0, |(held, now)| held.window.end.saturating_sub(now));
+            length = length.min(rest + timeline.ticks_in(LENGTH_MIN));
+        }
+        let window = self.window(timeline, length, held).await?;
+        self.settle(worker, held, &window).await?;
+        self.mind_the_clock(worker, held, &window).await;
+        Ok(!window.ticks.is_empty())
+    }
+
+    /// Asks the store, and keeps what is on record from then on, whether or not it comes to be used.
+    async fn window(
+        &self,
+        timeline: Timeline,
+        length: u64,
+        held: &mut Option<Held>,
+    ) -> Result<Window, StoreError> {
         let ask = WindowAsk {
             space: self.space.clone(),
             instance: self.instance.clone(),
             timeline,
-            held: *held,
+            held: held.map(|held| held.window),
             worker: self.number,
             length,
             now_ms: self.clock.now_ms(),
@@ -170,29 +219,44 @@ impl Keeper {
         };
         let window = self.store.window(&ask).await?;
         check_window(&window, &ask);
-        let end = window.ticks.end;
-        let is_new = held.is_none_or(|held| held.lease != window.lease);
-        // What is on record is certain from here on, whether or not it comes to be used.
-        *held = Some(HeldWindow { worker: window.worker, lease: window.lease, end });
-        if is_new {
-            self.begin(worker, &window);
-        } else if window.ticks.is_empty() {
-            self.change_worker(worker, held, &window).await;
-            return Ok(());
+        let on_record =
+            HeldWindow { worker: window.worker, lease: window.lease, end: window.ticks.end };
+        match held {
+            Some(held) if held.window.lease == window.lease => held.window = on_record,
+            _ => {
+                let start = window.ticks.start;
+                *held = Some(Held { window: on_record, start, in_use: false });
+                self.tell_of(timeline, &window);
+            }
         }
-        raise_to(&self.floors, &self.space, window.mark).await?;
-        self.confirm(&ask, &window).await?;
-        worker.extend(end, window.now_ms);
-        Ok(())
+        Ok(window)
     }
 
-    fn begin(&self, worker: &Worker, window: &Window) {
-        worker.begin(window.worker, window.ticks.start, window.now_ms);
+    /// Makes a window that is on record safe to use, and lets the mill draw from it. Returns from
+    /// where on a tenancy that ends with that has drawn nothing.
+    async fn settle(
+        &self,
+        worker: &Worker,
+        held: &mut Option<Held>,
+        window: &Window,
+    ) -> Result<Option<u64>, StoreError> {
+        raise_to(&self.floors, &self.space, window.mark).await?;
+        self.confirm(worker.timeline(), window).await?;
+        let Some(held) = held else { return Ok(None) };
+        if held.in_use {
+            worker.extend(held.window.end, window.now_ms);
+            return Ok(None);
+        }
+        held.in_use = true;
+        let HeldWindow { worker: number, end, .. } = held.window;
+        Ok(worker.begin(number, held.start..end, window.now_ms))
+    }
+
+    fn tell_of(&self, timeline: Timeline, window: &Window) {
         self.progress.send_modify(|progress| {
             progress.last_lease = Some(window.lease);
             progress.leases += 1;
         });
-        let timeline = worker.timeline();
         let (from, until) =
             (timeline.time_of(window.ticks.start), timeline.time_of(window.ticks.end));
         let (space, lease, worker) = (&self.space, window.lease, window.worker);
@@ -202,33 +266,39 @@ impl Keeper {
         tracing::info!(space, lease, worker, %from, %until, "leased a worker");
     }
 
-    /// The clock that windows are measured by is behind that of this tenancy, so its window does
-    /// not grow. Once it is about to end, the worker is left to rest until the clock has passed
-    /// it, and another one leased.
-    async fn change_worker(&self, worker: &Worker, held: &mut Option<HeldWindow>, window: &Window) {
-        let timeline = worker.timeline();
-        let rest = self.rest(timeline) / 2;
-        let (Some(tenancy), Some(now)) = (*held, worker.tick_now()) else { return };
-        if now + rest < tenancy.end {
+    /// Where the clock that windows are measured by has fallen behind that of this tenancy by much,
+    /// another worker is leased, if there is one. The one before rests until the clock has passed
+    /// it.
+    async fn mind_the_clock(&self, worker: &Worker, held: &mut Option<Held>, window: &Window) {
+        let (timeline, Some(now), Some(old)) = (worker.timeline(), worker.tick_now(), *held) else {
+            return;
+        };
+        let (clock, length) = (timeline.tick_at(window.now_ms), self.length(timeline));
+        if now.saturating_sub(clock) <= (length / 3).max(1) {
             return;
         }
-        let clock = timeline.time_of(timeline.tick_at(window.now_ms));
-        let until = timeline.time_of(tenancy.end);
+        let mut fresh = None;
+        let Ok(window) = self.window(timeline, length, &mut fresh).await else {
+            // The one that is held goes on until its end.
+            return;
+        };
+        *held = fresh;
+        let (clock, ids) = (timeline.time_of(clock), timeline.time_of(now));
         tracing::warn!(
-            space = self.space,
-            worker = tenancy.worker,
-            %clock, %until,
-            "the clock was set back behind this window; leasing another worker"
+            space = self.space, worker = old.window.worker, %clock, %ids,
+            "the clock was set back behind this worker's IDs; going on with another"
         );
-        self.release(worker, held.take()).await;
-        self.mill.low.notify_one();
+        match self.settle(worker, held, &window).await {
+            Ok(unused_from) => self.release(timeline, old.window, unused_from).await,
+            Err(error) => tracing::warn!(space = self.space, "it cannot be used yet: {error}"),
+        }
     }
 
     /// This process may have been paused between the commit and the floor, while the store was
     /// taken back and moved on; from here on, whoever moves it on knows.
-    async fn confirm(&self, ask: &WindowAsk, window: &Window) -> Result<(), StoreError> {
+    async fn confirm(&self, timeline: Timeline, window: &Window) -> Result<(), StoreError> {
         let last = window.ticks.end.saturating_sub(1);
-        let ordinal = ask.timeline.ordinals(window.worker, last..last).start;
+        let ordinal = timeline.ordinals(window.worker, last..last).start;
         let found = self.store.lease_of(&self.space, ordinal).await?;
         if found.is_some_and(|it| it.lease == window.lease && it.holder.id == self.instance.id) {
             return Ok(());
@@ -237,21 +307,18 @@ impl Keeper {
         Err(StoreError::went_back(&self.space, window.mark, lost))
     }
 
-    /// Frees the worker from where nothing was drawn. Where that fails it rests until its window
-    /// has passed.
-    async fn release(&self, worker: &Worker, held: Option<HeldWindow>) {
-        let unused_from = worker.seal();
-        let (Some(held), Some(unused_from)) = (held, unused_from) else { return };
-        let unused_from = unused_from.min(held.end);
+    /// Frees a worker from where nothing was drawn. Where that fails it rests until its window has
+    /// passed.
+    async fn release(&self, timeline: Timeline, held: HeldWindow, unused_from: Option<u64>) {
+        let Some(unused_from) = unused_from else { return };
         let released = async {
-            let floor = floor_of(&self.floors, &self.space).await?;
             let release = WindowRelease {
                 space: self.space.clone(),
                 instance: self.instance.id.clone(),
-                timeline: worker.timeline(),
+                timeline,
                 held,
-                unused_from,
-                floor,
+                unused_from: unused_from.min(held.end),
+                floor: floor_of(&self.floors, &self.space).await?,
             };
             let mark = self.store.release_window(&release).await?;
             raise_to(&self.floors, &self.space, mark).await
@@ -273,11 +340,6 @@ impl Keeper {
         );
         self.progress.send_modify(|progress| progress.clock_jumps += 1);
     }
-}
-
-fn ticks(time: Duration, timeline: Timeline) -> u64 {
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    (ms / u64::from(timeline.layout.unit_ms)).max(2)
 }
 
 /// The second half of the pair: what the store returned is what was asked for.

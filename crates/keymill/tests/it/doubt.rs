@@ -59,6 +59,10 @@ impl Store for Forgetful {
         self.answer(ask.length, window.ticks.end - window.ticks.start, window)
     }
 
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        self.inner.clock_ms(own_ms).await
+    }
+
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
         self.inner.release_window(release).await
     }

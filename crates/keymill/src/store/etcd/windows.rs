@@ -50,6 +50,11 @@ impl EtcdStore {
         }
     }
 
+    /// The clock that windows are granted by, of a caller whose own says this.
+    pub(super) async fn clock(&self, own_ms: i64) -> i64 {
+        clock::now(self.members.plain_address(), own_ms).await
+    }
+
     /// Frees a worker, where its row says what its holder knows.
     pub(super) async fn free_worker(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
         let (space, leases) = (&release.space, [release.held.lease]);
@@ -112,18 +117,16 @@ impl EtcdStore {
         draft: &mut Draft<'_>,
         release: &WindowRelease,
     ) -> Result<Mark, StoreError> {
-        let WindowRelease { instance, timeline, held, unused_from, floor, .. } = release;
-        assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
+        let WindowRelease { instance, timeline, held, floor, .. } = release;
         let mut space = draft.space_above(floor)?;
         let known = self.worker_rows(&release.space, Some(held.worker)).await?;
         let start = draft.open_start(held.lease, instance);
         let Some(start) = start.filter(|_| known.first().is_some_and(|row| held.is(row))) else {
             return Ok(space.mark);
         };
-        // What lies below the start of a tenancy was never its own to free.
-        let first = timeline.ordinals(held.worker, 0..0).start;
-        let end = start.saturating_sub(first).max(*unused_from);
-        let rest = timeline.ordinals(held.worker, end..held.end);
+        let ticks = release.rest(start);
+        let end = ticks.start;
+        let rest = timeline.ordinals(held.worker, ticks);
         if draft.close(held.lease, instance, Some(&rest)) {
             let doc = WorkerDoc { lease: held.lease, end, instance: instance.clone() };
             draft.put(self.keys.worker(&release.space, held.worker.into()), &doc);

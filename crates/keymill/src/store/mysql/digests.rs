@@ -6,7 +6,7 @@ use super::NOW;
 use super::rows::column;
 use super::text::hex;
 use super::tx::Tx;
-use crate::store::keys::{DigestBatch, DigestInput, DigestKey, Digested};
+use crate::store::keys::{DigestBatch, DigestInput, Digested};
 use crate::store::{NamePurpose, StoreError};
 
 const NAMES_ADD: &str = "INSERT INTO names (space, `key`, purpose, owner, created_at) VALUES ";
@@ -16,29 +16,15 @@ impl Tx {
     pub(super) async fn digest(&mut self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let mut space = self.space_above(&batch.space, &batch.floor).await?;
         let name = hex(batch.space.as_bytes());
-        let mut known = self.digests(&name, &batch.inputs).await?;
-        let mut taken = self.names_among(&name, &batch.inputs, &known).await?;
-        let (mut keys, mut names, mut digests) = (Vec::new(), Vec::new(), Vec::new());
-        for input in &batch.inputs {
-            if let Some(key) = known.get(&input.hash[..]) {
-                keys.push(Some(DigestKey { key: key.clone(), made: None }));
-                continue;
-            }
-            if space.sealed {
-                return Err(StoreError::Sealed(batch.space.clone()));
-            }
-            let free = input.candidates.iter().position(|key| !taken.contains(key));
-            keys.push(free.map(|number| {
-                let key = input.candidates[number].clone();
-                taken.insert(key.clone());
-                // The same input may come twice in one batch.
-                known.insert(input.hash.to_vec(), key.clone());
-                let (hash, text) = (hex(&input.hash), hex(key.as_bytes()));
-                let purpose = NamePurpose::Digest.name();
-                names.push(format!("({name},{text},'{purpose}','',{NOW})"));
-                digests.push(format!("({name},{hash},{text},{NOW})"));
-                DigestKey { key, made: Some(number) }
-            }));
+        let known = self.digests(&name, &batch.inputs).await?;
+        let taken = self.names_among(&name, &batch.inputs, &known).await?;
+        let keys = batch.choose(known, taken, space.sealed)?;
+        let (mut names, mut digests) = (Vec::new(), Vec::new());
+        for (input, key) in batch.made(&keys) {
+            let (hash, text) = (hex(&input.hash), hex(key.as_bytes()));
+            let purpose = NamePurpose::Digest.name();
+            names.push(format!("({name},{text},'{purpose}','',{NOW})"));
+            digests.push(format!("({name},{hash},{text},{NOW})"));
         }
         if !digests.is_empty() {
             self.insert(NAMES_ADD, &names, "").await?;

@@ -6,6 +6,7 @@ use mysql_async::prelude::FromValue;
 use crate::floor::{Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;
+use crate::store::keys::{Claimed, UsedKey};
 use crate::store::values::{from_json, time, unsigned};
 use crate::store::{
     LeaseRecord, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError, WorkerRecord,
@@ -64,6 +65,22 @@ pub(super) fn name_from(row: &Row) -> NameRecord {
         owner: column(row, 4),
         created_at: time(column(row, 5)),
         removed_at: column::<Option<i64>>(row, 6).map(time),
+    }
+}
+
+pub(super) fn claimed_from(row: &Row) -> Claimed {
+    Claimed { id: column(row, 0), key: column(row, 1) }
+}
+
+pub(super) fn used_from(row: &Row) -> UsedKey {
+    UsedKey {
+        id: column(row, 0),
+        key: column(row, 1),
+        used_at: time(column(row, 2)),
+        caller: column(row, 3),
+        instance: column(row, 4),
+        expires_at: column::<Option<i64>>(row, 5).map(time),
+        retired_at: column::<Option<i64>>(row, 6).map(time),
     }
 }
 

@@ -2,8 +2,10 @@
 
 use mysql_async::Row;
 
+use super::rows::column;
 use super::tx::Tx;
 use crate::store::StoreError;
+use crate::store::keys::KeyId;
 
 /// The most rows of one statement. MariaDB turns lists of 1,000 into joins, which may lock more rows
 /// than the list has.
@@ -52,6 +54,37 @@ impl Tx {
         }
         Ok(())
     }
+
+    /// The ids whose rows a query finds, locked from here on.
+    pub(super) async fn lock_ids(
+        &mut self,
+        select: &str,
+        ids: &[KeyId],
+    ) -> Result<Vec<KeyId>, StoreError> {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let rows = self.among(&format!("{select} AND id"), &ids, " FOR UPDATE").await?;
+        Ok(rows.iter().map(|row| column(row, 0)).collect())
+    }
+
+    /// Runs a statement on the rows of ids, part by part; how many it changed.
+    pub(super) async fn on_ids(
+        &mut self,
+        statement: &str,
+        ids: &[KeyId],
+    ) -> Result<u64, StoreError> {
+        let mut changed = 0;
+        for ids in ids.chunks(ROWS_MAX) {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let text = format!("{statement} AND id IN ({})", ids.join(","));
+            changed += self.execute_text(&text).await?;
+        }
+        Ok(changed)
+    }
+}
+
+/// A statement that deletes rows of a space; it lacks their ids.
+pub(super) fn removal(table: &str, space: &str) -> String {
+    format!("DELETE gone FROM {table} AS gone FORCE INDEX (PRIMARY) WHERE space = {space}")
 }
 
 /// A literal for bytes, whatever they are.
@@ -65,4 +98,16 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     }
     literal.push('\'');
     literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_hex_also_of_nothing_and_of_quotes() {
+        for (bytes, expected) in [("", "x''"), ("a'\\", "x'61275c'"), ("\u{fc}", "x'c3bc'")] {
+            assert_eq!(hex(bytes.as_bytes()), expected);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::store::{
 };
 
 /// By UTC: the time zone of the session may have an hour that comes twice.
-const CLOCK: &str =
+pub(super) const CLOCK: &str =
     "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000";
 const WORKER: &str =
     "SELECT worker, lease, ends FROM workers WHERE space = :space AND worker = :worker";
@@ -49,8 +49,7 @@ impl Tx {
         &mut self,
         release: &WindowRelease,
     ) -> Result<Mark, StoreError> {
-        let WindowRelease { space: name, instance, timeline, held, unused_from, floor } = release;
-        assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
+        let WindowRelease { space: name, instance, timeline, held, floor, .. } = release;
         let mut space = self.space_above(name, floor).await?;
         let row = self.worker(name, held.worker).await?;
         let params = params! { "space" => name, "lease" => signed(held.lease), instance };
@@ -58,10 +57,9 @@ impl Tx {
         let Some(lease) = lease.first().filter(|_| row.is_some_and(|row| held.is(&row))) else {
             return Ok(space.mark);
         };
-        // What lies below the start of a tenancy was never its own to free.
-        let first = timeline.ordinals(held.worker, 0..0).start;
-        let end = unsigned(column(lease, 0)).saturating_sub(first).max(*unused_from);
-        let rest = timeline.ordinals(held.worker, end..held.end);
+        let ticks = release.rest(unsigned(column(lease, 0)));
+        let end = ticks.start;
+        let rest = timeline.ordinals(held.worker, ticks);
         let (rest_start, rest_end) = (Some(signed(rest.start)), Some(signed(rest.end)));
         if self.close(name, held.lease, instance, rest_start, rest_end).await? {
             self.end_worker(name, held.worker, end).await?;

@@ -1,4 +1,4 @@
-//! Connections to PostgreSQL: which of the hosts, whether it is safe, and its schema.
+//! Connections to PostgreSQL: which of the hosts, and whether it is safe.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,35 +22,17 @@ use super::rows::history_from;
 use super::{STORE, fold_error};
 use crate::floor::History;
 use crate::store::pool::{
-    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, MIGRATE_MAX, none_of_them,
-    refuse_unsafe, within_limit,
+    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, none_of_them, refuse_unsafe,
 };
 use crate::store::url::{StoreUrl, Tls};
-use crate::store::{Finding, Opening, StoreError, Verdict, schema, tls};
+use crate::store::{Opening, StoreError, Verdict, tls};
 
-/// What is looked at before a server is used. Replicas that only feed on logical changes are
-/// not counted: nobody fails over to them.
-const SAFETY: &str = "SELECT pg_is_in_recovery(), current_setting('fsync'),
-    current_setting('full_page_writes'), current_setting('synchronous_commit'),
-    current_setting('synchronous_standby_names'),
-    (SELECT count(*) FROM pg_stat_replication
-        WHERE state IS DISTINCT FROM 'backup' AND pid NOT IN (SELECT active_pid
-            FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)),
-    current_setting('server_version')";
-/// The version of the schema, where there is one.
-const SCHEMA_VERSION: &str = "SELECT max(version) FROM refinery_schema_history";
 const PORT: u16 = 5432;
-/// Held while the schema is made or changed: "keymill" in ASCII.
-const MIGRATION_LOCK: i64 = 0x006b_6579_6d69_6c6c;
-
-mod migrations {
-    refinery::embed_migrations!("migrations/postgres");
-}
 
 /// The servers of a URL, of which one takes writes.
 pub(super) struct Hosts {
     url: StoreUrl,
-    schema: String,
+    pub(super) schema: String,
     tls: Option<MakeRustlsConnect>,
     allow_unsafe: bool,
     /// The highest timeline met: a host below it was cut off, and is passed over.
@@ -62,7 +44,7 @@ pub(super) struct Hosts {
 /// One checked connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    client: Client,
+    pub(super) client: Client,
     place: String,
     statements: Mutex<HashMap<&'static str, Statement>>,
     warnings: Arc<AtomicU64>,
@@ -104,53 +86,9 @@ impl Hosts {
         self.url.shown()
     }
 
-    /// Makes or updates the schema as `opening` has it; whether it was made.
-    pub(super) async fn prepare(&self, opening: Opening) -> Result<bool, StoreError> {
-        self.meet_all().await;
-        let connection = self.connect().await?;
-        let version = connection.schema_version().await?;
-        if version.is_none() && !opening.create {
-            let (place, schema) = (self.shown(), &self.schema);
-            return Err(StoreError::Broken(format!(
-                "{place} has no schema `{schema}`, and it is not created"
-            )));
-        }
-        let latest = schema::latest(&migrations::migrations::runner());
-        if !opening.migrate || version >= Some(latest) {
-            return Ok(false);
-        }
-        // Of several that find no schema, one makes it.
-        let applied = within_limit(self.migrate_on(connection)).await?;
-        Ok(version.is_none() && !applied.is_empty())
-    }
-
-    /// Brings the schema up to date; the names of what was applied.
-    pub(super) async fn migrate(&self) -> Result<Vec<String>, StoreError> {
-        within_limit(self.migrate_on(self.connect().await?)).await
-    }
-
-    async fn migrate_on(&self, mut connection: Connection) -> Result<Vec<String>, StoreError> {
-        let limit = MIGRATE_MAX.as_millis();
-        let (schema, place) = (&self.schema, self.shown());
-        connection
-            .run(&format!(
-                "SET lock_timeout = {limit}; SET statement_timeout = 0;
-                 SELECT pg_advisory_lock({MIGRATION_LOCK})"
-            ))
-            .await?;
-        // Asked before, because who may use a schema may still not be allowed to make one.
-        let exists = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
-        if connection.query(exists, &[schema]).await?.is_empty() {
-            connection.run(&format!("CREATE SCHEMA \"{schema}\"")).await?;
-        }
-        let runner = schema::tolerant(migrations::migrations::runner());
-        let report = runner.run_async(&mut connection.client).await;
-        Ok(schema::applied(&report.map_err(|error| schema::error(&place, &error))?))
-    }
-
     /// Learns the highest timeline there is, so that a primary that was cut off is not taken for
     /// the one that has its place.
-    async fn meet_all(&self) {
+    pub(super) async fn meet_all(&self) {
         if self.url.hosts.len() > 1 {
             for number in 0..self.url.hosts.len() {
                 // One that cannot be met will not be connected to either.
@@ -165,7 +103,7 @@ impl Hosts {
     }
 
     /// The first host that takes writes, is safe, and was not cut off.
-    async fn connect(&self) -> Result<Connection, StoreError> {
+    pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
         let mut problems = Vec::new();
         // The one that was good the last time first.
         let (hosts, first) = (self.url.hosts.len(), self.last.load(Ordering::Relaxed));
@@ -341,36 +279,6 @@ impl Connection {
         self.begin
     }
 
-    pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
-        let rows = self.query(SAFETY, &[]).await?;
-        let row = &rows[0];
-        let recovering: bool = row.get(0);
-        let (fsync, pages): (&str, &str) = (row.get(1), row.get(2));
-        let (commit, standbys): (&str, &str) = (row.get(3), row.get(4));
-        let replicas: i64 = row.get(5);
-        let role = if recovering { "a standby" } else { "the primary" };
-        let none_synchronous = replicas > 0 && standbys.trim().is_empty();
-        let replication = match (standbys.trim(), replicas) {
-            ("", 0) => "no replica".to_owned(),
-            ("", count) => format!("{count} replicas, none synchronous"),
-            (names, count) => format!("{count} replicas, synchronous: {names}"),
-        };
-        let safe_commit = ["on", "remote_apply"].contains(&commit);
-        Ok(vec![
-            Finding::new("server", row.get(6), "11 or later", true),
-            Finding::new("role", role, "the primary", !recovering),
-            Finding::new("fsync", fsync, "on", fsync == "on"),
-            Finding::new("full_page_writes", pages, "on", pages == "on"),
-            Finding::new("synchronous_commit", commit, "on or remote_apply", safe_commit),
-            Finding::new(
-                "replication",
-                &replication,
-                "no replica, or a synchronous one (synchronous_standby_names)",
-                !none_synchronous,
-            ),
-        ])
-    }
-
     async fn check(&mut self, allow_unsafe: bool) -> Result<(), StoreError> {
         let findings = self.findings().await?;
         let found = |name: &str| findings.iter().find(|it| it.setting == name);
@@ -383,14 +291,6 @@ impl Connection {
         }
         self.checked_at = Instant::now();
         refuse_unsafe(&findings, allow_unsafe)
-    }
-
-    async fn schema_version(&self) -> Result<Option<i32>, StoreError> {
-        let exists = "SELECT to_regclass('refinery_schema_history') IS NOT NULL";
-        if !self.query(exists, &[]).await?[0].get::<_, bool>(0) {
-            return Ok(None);
-        }
-        Ok(self.query(SCHEMA_VERSION, &[]).await?[0].get(0))
     }
 
     async fn statement(&self, sql: &'static str) -> Result<Statement, StoreError> {

@@ -15,9 +15,8 @@ use super::{NAMES, NAMES_PUT, PostgresStore, SKIPS, SPACE};
 use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
-    KeyId, KeyPlace, KeyStore, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id,
-    key_id,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyId,
+    KeyPlace, KeyStore, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id, key_id,
 };
 use crate::store::values::{millis, signed, time, unsigned};
 use crate::store::{NamePurpose, Purpose, SpaceRecord, Store, StoreError, is_later_era};
@@ -304,33 +303,16 @@ impl Tx {
         let space = self.space_above(&batch.space, &batch.floor).await?;
         let hashes: Vec<&[u8]> = batch.inputs.iter().map(|input| &input.hash[..]).collect();
         let rows = self.query(DIGESTS, &[&batch.space, &hashes]).await?;
-        let mut known: HashMap<Vec<u8>, String> =
+        let known: HashMap<Vec<u8>, String> =
             rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let new = batch.inputs.iter().filter(|input| !known.contains_key(&input.hash[..]));
         let candidates: Vec<&str> =
             new.flat_map(|input| &input.candidates).map(String::as_str).collect();
         let rows = self.query(NAMES, &[&batch.space, &candidates]).await?;
-        let mut taken: HashSet<String> = rows.iter().map(|row| name_from(row).key).collect();
-        let (mut keys, mut inputs, mut made) = (Vec::new(), Vec::new(), Vec::new());
-        for input in &batch.inputs {
-            if let Some(key) = known.get(&input.hash[..]) {
-                keys.push(Some(DigestKey { key: key.clone(), made: None }));
-                continue;
-            }
-            if space.sealed {
-                return Err(StoreError::Sealed(batch.space.clone()));
-            }
-            let free = input.candidates.iter().position(|key| !taken.contains(key));
-            keys.push(free.map(|number| {
-                let key = input.candidates[number].clone();
-                taken.insert(key.clone());
-                // The same input may come twice in one batch.
-                known.insert(input.hash.to_vec(), key.clone());
-                inputs.push(&input.hash[..]);
-                made.push(key.clone());
-                DigestKey { key, made: Some(number) }
-            }));
-        }
+        let taken: HashSet<String> = rows.iter().map(|row| name_from(row).key).collect();
+        let keys = batch.choose(known, taken, space.sealed)?;
+        let (inputs, made): (Vec<&[u8]>, Vec<&str>) =
+            batch.made(&keys).map(|(input, key)| (&input.hash[..], key)).unzip();
         if made.is_empty() {
             return Ok(Digested { mark: space.mark, keys });
         }

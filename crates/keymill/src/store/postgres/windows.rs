@@ -8,7 +8,7 @@ use crate::store::{
     HeldWindow, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
 };
 
-const CLOCK: &str = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+pub(super) const CLOCK: &str = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const WORKER: &str = "SELECT worker, lease, ends FROM workers WHERE space = $1 AND worker = $2";
 const WORKERS: &str = "SELECT worker, lease, ends FROM workers WHERE space = $1";
 const WORKER_PUT: &str = "INSERT INTO workers (space, worker, instance, lease, ends)
@@ -41,18 +41,16 @@ impl Tx {
     }
 
     pub(super) async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let WindowRelease { space: name, instance, timeline, held, unused_from, floor } = release;
-        assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
+        let WindowRelease { space: name, instance, timeline, held, floor, .. } = release;
         let mut space = self.space_above(name, floor).await?;
         let row = self.worker(name, held.worker).await?;
         let lease = self.query(LEASE_START, &[name, &signed(held.lease), instance]).await?;
         let Some(lease) = lease.first().filter(|_| row.is_some_and(|row| held.is(&row))) else {
             return Ok(space.mark);
         };
-        // What lies below the start of a tenancy was never its own to free.
-        let first = timeline.ordinals(held.worker, 0..0).start;
-        let end = unsigned(lease.get(0)).saturating_sub(first).max(*unused_from);
-        let rest = timeline.ordinals(held.worker, end..held.end);
+        let ticks = release.rest(unsigned(lease.get(0)));
+        let end = ticks.start;
+        let rest = timeline.ordinals(held.worker, ticks);
         let (rest_start, rest_end) = (Some(signed(rest.start)), Some(signed(rest.end)));
         if self.close(name, held.lease, instance, rest_start, rest_end).await? {
             let worker = i64::from(held.worker);

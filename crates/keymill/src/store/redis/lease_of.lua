@@ -8,10 +8,11 @@ while true do
     '-', 'LIMIT', from, batch)
   for _, member in ipairs(starts) do
     local key = space .. ':lease:' .. string.match(member, ':(%d+)$')
-    local found = redis.call('HMGET', key, 'closed_at_ordinal', 'end', 'purpose')
+    local found = redis.call('HMGET', key, 'closed_at_ordinal', 'end', 'purpose', 'start')
     if less(ordinal, found[1] or found[2]) then return redis.call('HGETALL', key) end
-    -- Windows do not overlap: where the last one that starts before it has ended, all have.
-    if found[3] == 'window' then return {} end
+    -- Windows do not overlap: where the last one that starts before it has ended, all have. One that
+    -- was given back whole is none.
+    if found[3] == 'window' and found[1] ~= found[4] then return {} end
   end
   if #starts < batch or from > 20000 then return {} end
   from = from + batch

@@ -51,6 +51,13 @@ impl RedisStore {
         Err(StoreError::Unavailable(format!("others kept changing the workers of `{space}`")))
     }
 
+    /// The server's clock, in milliseconds since 1970.
+    pub(super) async fn clock(&self) -> Result<i64, StoreError> {
+        let connection = self.connection().await?;
+        let (seconds, micros): (i64, i64) = connection.ask(&redis::cmd("TIME")).await?;
+        Ok(seconds * 1_000 + micros / 1_000)
+    }
+
     /// Frees a worker, where its row says what its holder knows.
     pub(super) async fn free_worker(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
         let connection = self.connection().await?;

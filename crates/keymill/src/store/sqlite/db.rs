@@ -18,7 +18,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::oneshot;
 
-use super::{Tx, broken, fold_error, sibling};
+use super::file::{broken, sibling};
+use super::{Tx, fold_error};
 use crate::store::{Finding, StoreError, Verdict, schema};
 
 /// Marks a file as keymill's: "kmil".

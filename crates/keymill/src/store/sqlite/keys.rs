@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::SqliteStore;
 use super::rows::name_of;
+use super::sql::SKIPS;
 use super::tx::Tx;
-use super::{SKIPS, SqliteStore};
 use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{

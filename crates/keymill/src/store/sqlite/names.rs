@@ -3,8 +3,8 @@
 use rusqlite::params;
 
 use super::rows::name_of;
+use super::sql::{IMPORTED_ADD, NAME_PUT, NAME_REMOVE};
 use super::tx::Tx;
-use super::{IMPORTED_ADD, NAME_PUT, NAME_REMOVE};
 use crate::floor::Floor;
 use crate::store::values::{now, signed};
 use crate::store::{NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, StoreError};

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{IMPORTED, NAME, SPACE};
+use super::sql::{IMPORTED, NAME, SPACE};
 use crate::floor::{Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;

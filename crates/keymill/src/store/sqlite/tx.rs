@@ -5,10 +5,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
+use super::file::floor_file;
+use super::fold_error;
 use super::rows::{identity, space_named};
-use super::{
+use super::sql::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_DEFINE, SPACE_MOVE,
-    floor_file, fold_error,
 };
 use crate::floor::{Floor, mark_in};
 use crate::instance::Instance;

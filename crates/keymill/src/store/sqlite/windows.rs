@@ -2,8 +2,8 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::LEASE_CLOSE;
 use super::rows::worker_from;
+use super::sql::LEASE_CLOSE;
 use super::tx::Tx;
 use crate::floor::Mark;
 use crate::store::values::{now, signed, unsigned};
@@ -41,8 +41,7 @@ impl Tx<'_> {
     }
 
     pub(super) fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let WindowRelease { space: name, instance, timeline, held, unused_from, floor } = release;
-        assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
+        let WindowRelease { space: name, instance, timeline, held, floor, .. } = release;
         let mut space = self.space_above(name, floor)?;
         let row = self.worker(name, held.worker)?;
         let lease = signed(held.lease);
@@ -53,10 +52,9 @@ impl Tx<'_> {
         let Some(start) = start.filter(|_| row.is_some_and(|row| held.is(&row))) else {
             return Ok(space.mark);
         };
-        // What lies below the start of a tenancy was never its own to free.
-        let first = timeline.ordinals(held.worker, 0..0).start;
-        let end = unsigned(start).saturating_sub(first).max(*unused_from);
-        let rest = timeline.ordinals(held.worker, end..held.end);
+        let ticks = release.rest(unsigned(start));
+        let end = ticks.start;
+        let rest = timeline.ordinals(held.worker, ticks);
         let (rest_start, rest_end) = (signed(rest.start), signed(rest.end));
         let close = params![name, lease, instance, rest_start, now(), rest_end];
         if self.execute(LEASE_CLOSE, close)? > 0 {

@@ -1,0 +1,46 @@
+//! What is looked at to tell whether a PostgreSQL server is safe to lease from.
+
+use super::connection::Connection;
+use crate::store::{Finding, StoreError};
+
+/// What is looked at before a server is used. Replicas that only feed on logical changes are
+/// not counted: nobody fails over to them.
+const SAFETY: &str = "SELECT pg_is_in_recovery(), current_setting('fsync'),
+    current_setting('full_page_writes'), current_setting('synchronous_commit'),
+    current_setting('synchronous_standby_names'),
+    (SELECT count(*) FROM pg_stat_replication
+        WHERE state IS DISTINCT FROM 'backup' AND pid NOT IN (SELECT active_pid
+            FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)),
+    current_setting('server_version')";
+
+impl Connection {
+    pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let rows = self.query(SAFETY, &[]).await?;
+        let row = &rows[0];
+        let recovering: bool = row.get(0);
+        let (fsync, pages): (&str, &str) = (row.get(1), row.get(2));
+        let (commit, standbys): (&str, &str) = (row.get(3), row.get(4));
+        let replicas: i64 = row.get(5);
+        let role = if recovering { "a standby" } else { "the primary" };
+        let none_synchronous = replicas > 0 && standbys.trim().is_empty();
+        let replication = match (standbys.trim(), replicas) {
+            ("", 0) => "no replica".to_owned(),
+            ("", count) => format!("{count} replicas, none synchronous"),
+            (names, count) => format!("{count} replicas, synchronous: {names}"),
+        };
+        let safe_commit = ["on", "remote_apply"].contains(&commit);
+        Ok(vec![
+            Finding::new("server", row.get(6), "11 or later", true),
+            Finding::new("role", role, "the primary", !recovering),
+            Finding::new("fsync", fsync, "on", fsync == "on"),
+            Finding::new("full_page_writes", pages, "on", pages == "on"),
+            Finding::new("synchronous_commit", commit, "on or remote_apply", safe_commit),
+            Finding::new(
+                "replication",
+                &replication,
+                "no replica, or a synchronous one (synchronous_standby_names)",
+                !none_synchronous,
+            ),
+        ])
+    }
+}

@@ -1,0 +1,64 @@
+//! Names: aliases, and keys that are in use elsewhere.
+
+use super::{Place, failed, stderr};
+
+#[test]
+fn keys_in_use_are_imported_line_by_line_and_never_handed_out() {
+    let place = Place::new();
+    let space = ["space", "create", "old", "--kind", "sequential", "--alphabet", "decimal"];
+    place.ok(&[&space[..], &["--length", "2"]].concat());
+    let lines = b"03\n5\n\n07\r\n\xff\nx1\n03\n123\n09";
+    std::fs::write(place.path().join("used.txt"), lines).unwrap();
+    let output = place.run(&["space", "import-used", "old", "used.txt"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for line in [
+        "line 2:",
+        "line 3: it is empty",
+        "line 5: it is not UTF-8",
+        "line 6:",
+        "line 7: it repeats line 1",
+    ] {
+        assert!(said.contains(line), "{line} is not in {said}");
+    }
+    assert!(said.contains("4 keys imported, 0 were there already, 5 refused"), "{said}");
+    let keys = place.ok(&["take", "old", "-n", "97"]);
+    let keys: Vec<&str> = keys.lines().collect();
+    assert_eq!(keys.len(), 97);
+    assert!(["03", "07", "09"].iter().all(|used| !keys.contains(used)), "{keys:?}");
+    place.fails(&["take", "old"], 4, "used up");
+    assert!(place.ok(&["explain", "old", "07"]).contains("imported"));
+}
+
+#[test]
+fn an_alias_is_added_and_removed() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    assert_eq!(place.ok(&["alias", "add", "default", "sale", "--owner", "me"]), "sale\n");
+    place.ok(&["alias", "add", "default", "sale", "--owner", "me"]);
+    place.fails(&["alias", "add", "default", "sale"], 6, "taken");
+    place.fails(&["alias", "add", "default", "api"], 1, "reserved");
+    assert!(place.ok(&["explain", "default", "sale"]).contains("alias of me"));
+    place.ok(&["alias", "remove", "default", "sale", "--owner", "me"]);
+    place.fails(&["alias", "remove", "default", "sale", "--owner", "me"], 1, "no alias");
+}
+
+#[test]
+fn an_alias_that_another_region_will_have_is_refused() {
+    let place = Place::new();
+    let secret = "one secret of both regions, long enough for it";
+    let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", secret).output().unwrap();
+    let create = ["space", "create", "odd", "--kind", "sequential", "--alphabet", "decimal"];
+    let rest = ["--length", "2", "--step", "2", "--offset", "1"];
+    assert!(run(&[&create[..], &rest].concat()).status.success());
+    failed(&run(&["alias", "add", "odd", "42"]), 1, "another region");
+    assert!(run(&["alias", "add", "odd", "43"]).status.success());
+    // Once it grows.
+    failed(&run(&["alias", "add", "odd", "442"]), 1, "another region");
+    assert!(run(&["alias", "add", "odd", "443"]).status.success());
+    assert!(run(&["space", "grow", "odd", "--length", "3"]).status.success());
+    let keys = run(&["take", "odd", "-n", "600"]);
+    let keys = String::from_utf8(keys.stdout).unwrap();
+    assert_eq!(keys.lines().count(), 548, "all of both lengths but for two");
+    assert!(!keys.lines().any(|key| key == "43" || key == "443"));
+}

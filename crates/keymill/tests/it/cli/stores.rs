@@ -1,0 +1,100 @@
+//! The store that a command opens, and the secret in it.
+
+use super::{Place, failed};
+
+#[test]
+fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    place.ok(&["secret", "export", "secret.txt", "--forget"]);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(place.path().join("secret.txt")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    place.fails(&["secret", "export", "again.txt"], 1, "keeps no secret");
+    let with =
+        |name: &str, value: &str| place.command(&["take"]).env(name, value).output().unwrap();
+    assert!(with("KEYMILL_SECRET_FILE", "secret.txt").status.success());
+    failed(&with("KEYMILL_SECRET", &"x".repeat(32)), 1, "not the one that the keyspace `default`");
+    failed(&with("KEYMILL_SECRET", "short"), 1, "at least 32 characters");
+    // Without any, a new one would be made up, and that would not be the right one.
+    place.fails(&["take"], 1, "keeps no secret");
+}
+
+#[test]
+fn a_store_is_checked_setting_by_setting() {
+    let place = Place::new();
+    let told = place.ok(&["store", "check"]);
+    for setting in ["journal_mode", "synchronous", "filesystem"] {
+        assert!(told.contains(setting), "{told}");
+    }
+    assert!(place.ok(&["store", "check", "--json"]).contains("\"verdict\": \"safe\""));
+}
+
+#[test]
+fn databases_that_cannot_be_used_are_named() {
+    let place = Place::new();
+    let take = |url: &str, says: &str| place.fails(&["take", "--store", url], 1, says);
+    std::fs::write(
+        place.path().join("text.db"),
+        "this is not a database, but long enough for one".repeat(99),
+    )
+    .unwrap();
+    take("sqlite:text.db", "is not a SQLite database");
+    take("sqlite:", "needs a path");
+    take("sqlite:no/such/folder/k.db", "no/such/folder");
+    take("oracle://x", "`oracle`");
+    let other = rusqlite::Connection::open(place.path().join("other.db")).unwrap();
+    other.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    take("sqlite:other.db", "another program's database");
+    let mode: String = other.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "delete", "it was not touched");
+    std::fs::write(place.path().join("file"), "").unwrap();
+    place.fails(&["take", "--data-dir", "file/below"], 1, "cannot make the data directory");
+}
+
+#[test]
+fn a_corrupt_database_is_told_from_an_empty_one() {
+    let place = Place::new();
+    place.ok(&["take", "--store", "sqlite:k.db"]);
+    let path = place.path().join("k.db");
+    // Fold the log into the file, then spoil the pages behind the header.
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.pragma_update(None, "journal_mode", "delete").unwrap();
+    drop(db);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4_096..].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    place.fails(&["take", "--store", "sqlite:k.db"], 1, "corrupt");
+}
+
+#[test]
+fn a_data_directory_belongs_to_one_store() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    place.fails(&["take", "--store", "sqlite:second.db"], 1, "--data-dir");
+    place.ok(&["take", "--store", "sqlite:second.db", "--data-dir", "second"]);
+    // The database is lost, and a new one would repeat what the old one handed out.
+    for file in ["keymill.db", "keymill.db-wal", "keymill.db-shm", "keymill.db-floors.json"] {
+        let _ = std::fs::remove_file(place.path().join("keymill").join(file));
+    }
+    place.fails(&["take"], 1, "knows the store");
+}
+
+#[test]
+fn require_existing_creates_nothing() {
+    let place = Place::new();
+    place.fails(&["serve", "--listen", "127.0.0.1:0", "--require-existing"], 1, "does not exist");
+    assert!(!place.path().join("keymill/keymill.db").exists());
+}
+
+#[test]
+fn what_holds_the_secret_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.ok(&["take"]);
+    let mode = |path: &str| {
+        let path = place.path().join(path);
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("keymill"), mode("keymill/keymill.db")), (0o700, 0o600));
+}

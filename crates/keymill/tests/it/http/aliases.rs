@@ -1,0 +1,68 @@
+//! Aliases over HTTP.
+
+use serde_json::json;
+
+use super::Instance;
+
+#[tokio::test]
+async fn an_alias_and_a_generated_key_are_never_the_same() {
+    let instance = Instance::start().await;
+    let tickets = json!({"kind": "sequential", "alphabet": "decimal", "length": 3,
+        "lease_size_min": 5, "lease_size_max": 5});
+    assert_eq!(instance.put("tickets", &tickets).await.status, 201);
+    let alias = async |method: &str, alias: &str, owner: &str| {
+        let body = json!({"owner": owner}).to_string();
+        instance.send(method, &format!("/v1/spaces/tickets/aliases/{alias}"), "", &body).await
+    };
+    // Before anything is leased, in the middle of a later lease, and one that is no ticket.
+    for name in ["002", "017", "winter-sale"] {
+        assert_eq!(alias("PUT", name, "me").await.status, 201, "{name}");
+        assert_eq!(alias("PUT", name, "me").await.status, 200, "{name}");
+        alias("PUT", name, "you").await.is_problem(409, "taken", name);
+    }
+    let taken = instance.call("POST", "/v1/spaces/tickets/keys?count=3").await.json();
+    assert_eq!(taken["keys"], json!(["000", "001", "003"]));
+    alias("PUT", "001", "me").await.is_problem(409, "taken", "001");
+    alias("PUT", "004", "me").await.is_problem(409, "taken", "004");
+    alias("DELETE", "017", "you").await.is_problem(409, "taken", "017");
+    assert_eq!(alias("DELETE", "017", "me").await.status, 204);
+    alias("DELETE", "017", "me").await.is_problem(404, "unknown_alias", "017");
+    let mut keys = Vec::new();
+    loop {
+        let answer = instance.call("POST", "/v1/spaces/tickets/keys?count=100").await;
+        if answer.status != 200 {
+            answer.is_problem(409, "exhausted", "used up");
+            break;
+        }
+        let answer = answer.json();
+        let some = answer["keys"].as_array().unwrap().iter();
+        keys.extend(some.map(|key| key.as_str().unwrap().to_owned()));
+    }
+    assert_eq!(keys.len(), 1_000 - 5);
+    assert!(!keys.contains(&"002".to_owned()) && !keys.contains(&"017".to_owned()));
+    for (key, state) in [("002", "alias"), ("winter-sale", "alias"), ("017", "skipped")] {
+        let told = instance.call("GET", &format!("/v1/spaces/tickets/keys/{key}")).await.json();
+        assert_eq!(told["state"], state, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_alias_that_cannot_be_is_refused_with_the_reason() {
+    let instance = Instance::start().await;
+    for (alias, says) in [
+        ("seventeen-letters", "1 to 16 characters"),
+        ("a%2Fb", "letters, digits"),
+        ("%C3%A4", "letters, digits"),
+        ("Admin", "reserved"),
+        ("xfuckx", "blocklist"),
+    ] {
+        let path = format!("/v1/spaces/default/aliases/{alias}");
+        instance.call("PUT", &path).await.is_problem(400, "bad_alias", says);
+    }
+    let nowhere = instance.call("PUT", "/v1/spaces/nowhere/aliases/a").await;
+    nowhere.is_problem(404, "unknown_space", "nowhere");
+    let body = "{\"ownr\": 1}";
+    let answer = instance.send("PUT", "/v1/spaces/default/aliases/a", "", body).await;
+    answer.is_problem(400, "bad_body", "ownr");
+    assert_eq!(instance.call("PUT", "/v1/spaces/default/aliases/").await.status, 404);
+}

@@ -1,0 +1,47 @@
+//! What an instance tells of itself: its health, its figures, the description of its routes.
+
+use serde_json::json;
+
+use super::Instance;
+
+#[tokio::test]
+async fn whoever_watches_is_told() {
+    let instance = Instance::start().await;
+    instance.call("GET", "/get-key").await;
+    assert_eq!(instance.call("GET", "/healthz").await.body, "ok\n");
+    let ready = instance.call("GET", "/readyz").await;
+    assert_eq!((ready.status, ready.json()), (200, json!({"ready": true, "problems": []})));
+    let metrics = instance.call("GET", "/metrics").await.body;
+    for line in [
+        "keymill_requests_total{route=\"get_key\",status=\"2xx\"} 1",
+        "keymill_leases_total{space=\"default\"} 1",
+        "keymill_ready 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    let number = |name: &str| -> u64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.strip_prefix("{space=\"default\"} ").unwrap().parse().unwrap()
+    };
+    // The secret is made up: once in a while the first keys are blocked, and drawn all the same.
+    assert!(number("keymill_keys_total") >= 1);
+    assert_eq!(number("keymill_keys_total") + number("keymill_keys_at_hand"), 1_000);
+}
+
+#[tokio::test]
+async fn the_description_names_every_route_and_every_route_exists() {
+    let instance = Instance::start().await;
+    let api = instance.call("GET", "/openapi.json").await.json();
+    assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
+    let paths: Vec<&String> = api["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(paths.len(), 14, "{paths:?}");
+    for path in paths {
+        let path =
+            path.replace("{space}", "default").replace("{key}", "0000000").replace("{alias}", "a");
+        let answer = instance.call("OPTIONS", &path).await;
+        assert_eq!(answer.status, 405, "{path} is there, but not for OPTIONS");
+    }
+    let docs = instance.call("GET", "/docs").await;
+    assert!(docs.head.contains("text/html") && docs.body.contains("/openapi.json"));
+    assert_eq!(instance.call("GET", "/").await.status, 303);
+}
