@@ -291,10 +291,13 @@ pub(crate) async fn raise_to(
 async fn blocking<T: Send + 'static>(
     job: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(job)
-        .await
-        .expect("reading and writing floors does not panic")
-        .map_err(|error| StoreError::Unavailable(format!("the floor file: {error}")))
+    let problem =
+        |error: &dyn std::fmt::Display| StoreError::Unavailable(format!("the floor file: {error}"));
+    match tokio::task::spawn_blocking(job).await {
+        Ok(done) => done.map_err(|error| problem(&error)),
+        Err(stopped) if stopped.is_cancelled() => Err(problem(&stopped)),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
 }
 
 #[cfg(test)]

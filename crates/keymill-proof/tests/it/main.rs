@@ -10,6 +10,7 @@ mod interleaved;
 mod locked;
 mod names;
 mod pool;
+mod snowflake;
 mod stops;
 mod stores;
 mod syncs;

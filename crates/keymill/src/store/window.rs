@@ -19,6 +19,7 @@
 use std::ops::Range;
 
 use super::{LeaseId, SpaceRecord, StoreError, must_be_on_record};
+use crate::clock::Clock;
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 use crate::space::Timeline;
@@ -38,8 +39,8 @@ pub struct WindowAsk {
     pub worker: Option<u32>,
     /// How many ticks from now on it shall reach.
     pub length: u64,
-    /// The caller's clock, in milliseconds since 1970, for stores that have none of their own.
-    pub now_ms: i64,
+    /// The caller's clock, for stores that have none of their own.
+    pub clock: Clock,
     /// What the space must have reached.
     pub floor: Floor,
     /// The last lease this instance got of the space, which must still be on record.

@@ -193,9 +193,13 @@ impl Keeper {
             let rest = rest.map_or(0, |(held, now)| held.window.end.saturating_sub(now));
             length = length.min(rest + timeline.ticks_in(LENGTH_MIN));
         }
+        // Not later: the store read its clock after this.
+        let now = worker.tick_now();
         let window = self.window(timeline, length, held).await?;
         self.settle(worker, held, &window).await?;
-        self.mind_the_clock(worker, held, &window).await;
+        if let Some(now) = now {
+            self.mind_the_clock(worker, held, &window, now).await;
+        }
         Ok(!window.ticks.is_empty())
     }
 
@@ -213,7 +217,7 @@ impl Keeper {
             held: held.map(|held| held.window),
             worker: self.number,
             length,
-            now_ms: self.clock.now_ms(),
+            clock: self.clock.clone(),
             floor: floor_of(&self.floors, &self.space).await?,
             last_lease: self.progress.borrow().last_lease,
         };
@@ -266,13 +270,17 @@ impl Keeper {
         tracing::info!(space, lease, worker, %from, %until, "leased a worker");
     }
 
-    /// Where the clock that windows are measured by has fallen behind that of this tenancy by much,
-    /// another worker is leased, if there is one. The one before rests until the clock has passed
+    /// Where the clock that windows are measured by has fallen behind that of this tenancy, `now`, by
+    /// much, another worker is leased, if there is one. The one before rests until the clock has passed
     /// it.
-    async fn mind_the_clock(&self, worker: &Worker, held: &mut Option<Held>, window: &Window) {
-        let (timeline, Some(now), Some(old)) = (worker.timeline(), worker.tick_now(), *held) else {
-            return;
-        };
+    async fn mind_the_clock(
+        &self,
+        worker: &Worker,
+        held: &mut Option<Held>,
+        window: &Window,
+        now: u64,
+    ) {
+        let (timeline, Some(old)) = (worker.timeline(), *held) else { return };
         let (clock, length) = (timeline.tick_at(window.now_ms), self.length(timeline));
         if now.saturating_sub(clock) <= (length / 3).max(1) {
             return;

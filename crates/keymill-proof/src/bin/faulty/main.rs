@@ -1,11 +1,12 @@
 //! `faulty`: a keymill with a fault, to show that the harness would notice one.
 //!
 //! It is started like `keymill serve`, greets like it, and is the same service and the same
-//! HTTP front; only the store is wrapped (`early-grant`, `reclaim`) or the way from number to
-//! key replaced (`splitmix`). None of this is reachable from the production binary.
+//! HTTP front; only the store is wrapped (`early-grant`, `reclaim`, `endless-window`) or the way from
+//! number to key replaced (`splitmix`). None of this is reachable from the production binary.
 
 mod splitmix;
 mod store;
+mod windows;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,6 +60,8 @@ pub(crate) enum Fault {
     Reclaim,
     /// Writes `splitmix64(n) % 62^7` instead of a permutation of n.
     Splitmix,
+    /// Goes on with its worker after the window that the store has recorded is over.
+    EndlessWindow,
 }
 
 #[tokio::main]

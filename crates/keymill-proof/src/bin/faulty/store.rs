@@ -1,7 +1,8 @@
 //! Stores with a fault in how they lease; all else is the real store's.
 //!
-//! Floors would notice an early grant, so with that fault the service is told what satisfies
-//! them: the harness must find duplicates where no other defence is left.
+//! Floors would notice an early grant, and a window that is longer than on record, so with those
+//! faults the service is told what satisfies them: the harness must find duplicates where no other
+//! defence is left.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,7 @@ use keymill::store::{
 };
 
 use crate::Fault;
+use crate::windows::EndlessWindows;
 
 /// How long an early grant is used before it is recorded.
 const RECORD_AFTER: Duration = Duration::from_millis(150);
@@ -43,11 +45,23 @@ pub(crate) struct FaultyStore {
     granted_to: AtomicU64,
     /// Who was granted something early.
     holder: Mutex<Option<Instance>>,
+    windows: EndlessWindows,
 }
 
 impl FaultyStore {
     pub(crate) fn new(real: Arc<dyn Store>, fault: Fault) -> FaultyStore {
-        FaultyStore { real, fault, granted_to: AtomicU64::new(0), holder: Mutex::default() }
+        FaultyStore {
+            real,
+            fault,
+            granted_to: AtomicU64::new(0),
+            holder: Mutex::default(),
+            windows: EndlessWindows::default(),
+        }
+    }
+
+    /// Whether the service believes of more than is on record that it is.
+    fn tells_more(&self) -> bool {
+        matches!(self.fault, Fault::EarlyGrant | Fault::EndlessWindow)
     }
 
     /// Grants what the store would grant, and records it a moment later: a process killed in
@@ -125,10 +139,11 @@ impl FaultyStore {
 #[async_trait]
 impl Store for FaultyStore {
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        if self.fault == Fault::EarlyGrant {
-            return self.grant_early(ask).await;
+        match self.fault {
+            Fault::EarlyGrant => return self.grant_early(ask).await,
+            Fault::Reclaim => self.reclaim(ask).await?,
+            Fault::Splitmix | Fault::EndlessWindow => {}
         }
-        self.reclaim(ask).await?;
         self.real.lease(ask).await
     }
 
@@ -142,7 +157,7 @@ impl Store for FaultyStore {
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let mut beat = self.real.heartbeat(pulse).await?;
-        if self.fault == Fault::EarlyGrant {
+        if self.tells_more() {
             beat.lost.clear();
             beat.spaces.iter_mut().for_each(|space| space.mark = FAR);
         }
@@ -150,10 +165,21 @@ impl Store for FaultyStore {
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        if self.fault == Fault::EndlessWindow {
+            return self.windows.window(&self.real, ask).await;
+        }
         self.real.window(ask).await
     }
 
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        self.real.clock_ms(own_ms).await
+    }
+
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        if self.fault == Fault::EndlessWindow {
+            // Its end is not the one on record.
+            return Ok(release.floor.mark);
+        }
         self.real.release_window(release).await
     }
 
@@ -251,6 +277,9 @@ impl Store for FaultyStore {
                     holder,
                 }
             }));
+        }
+        if self.fault == Fault::EndlessWindow {
+            return self.real.lease_of(space, self.windows.ordinal(ordinal)).await;
         }
         self.real.lease_of(space, ordinal).await
     }

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// The most that is read of an answer.
 const HEAD_MAX: usize = 4_096;
-/// How far beyond a date it may be: up to a second when it is written, and the time until it is read.
-const AHEAD_MAX_MS: i64 = 2_000;
+/// How far beyond a date it may be.
+const AHEAD_MAX_MS: i64 = 1_000;
 
 /// The caller's clock, in milliseconds since 1970, within what that of a member allows.
 pub(super) async fn now(member: Option<String>, now_ms: i64) -> i64 {

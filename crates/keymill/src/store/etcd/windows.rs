@@ -5,6 +5,7 @@
 //! the same worker meanwhile, though the rows are read a few at a time.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 use serde::{Deserialize, Serialize};
@@ -37,11 +38,13 @@ impl EtcdStore {
         loop {
             let mut draft = Draft::read(&self.members, &self.keys, space, &leases, &[]).await?;
             // Asked once, because others go on meanwhile, and of the member that has just answered.
-            let now_ms = match clock {
-                Some(now_ms) => now_ms,
-                None => clock::now(self.members.plain_address(), ask.now_ms).await,
+            let (now_ms, at) = match clock {
+                Some(asked) => asked,
+                None => (self.clock(ask.clock.now_ms()).await, Instant::now()),
             };
-            clock = Some(now_ms);
+            clock = Some((now_ms, at));
+            let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
+            let now_ms = now_ms.saturating_add(passed);
             let window = self.draft_window(&mut draft, ask, now_ms).await?;
             if draft.commit(&self.members).await? {
                 return Ok(window);

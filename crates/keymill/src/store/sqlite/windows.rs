@@ -1,4 +1,5 @@
-//! Windows of workers in a SQLite transaction. The clock is the caller's: SQLite has none.
+//! Windows of workers in a SQLite transaction. The clock is the caller's: SQLite has none. It is read
+//! here, because the wait for the file may have been long.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -71,7 +72,7 @@ impl Tx<'_> {
         ask: &WindowAsk,
         held: HeldWindow,
     ) -> Result<Window, StoreError> {
-        let window = space.extend_window(ask, held, ask.now_ms)?;
+        let window = space.extend_window(ask, held, ask.clock.now_ms())?;
         if window.ticks.is_empty() {
             return Ok(window);
         }
@@ -90,7 +91,7 @@ impl Tx<'_> {
         let workers: Vec<WorkerRecord> = self.query(|connection| {
             connection.prepare_cached(WORKERS)?.query_map([&ask.space], worker_from)?.collect()
         })?;
-        let window = space.lease_window(ask, &workers, ask.now_ms)?;
+        let window = space.lease_window(ask, &workers, ask.clock.now_ms())?;
         let instance = &ask.instance.id;
         let ordinals = ask.timeline.ordinals(window.worker, window.ticks.clone());
         self.know(&ask.instance)?;

@@ -14,6 +14,7 @@ pub(super) use tenancies::*;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use keymill::clock::Clock;
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Kind, Timeline, Tuning};
@@ -83,7 +84,7 @@ impl Case {
             held: None,
             worker: None,
             length,
-            now_ms: 0,
+            clock: Clock::default(),
             floor: self.floor(0, 0).await,
             last_lease: None,
         }
@@ -91,8 +92,7 @@ impl Case {
 
     /// What the store answers now.
     async fn window_as(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let now_ms = Timestamp::now().as_millisecond();
-        self.store.window(&WindowAsk { now_ms, ..ask.clone() }).await
+        self.store.window(ask).await
     }
 
     async fn window(&self, timeline: Timeline, length: u64) -> Window {

@@ -1,0 +1,72 @@
+//! Windows that are told to be as long as they were asked for, while those on record are short.
+//!
+//! What is on record is extended as an instance does that runs. One that was paused finds, when it
+//! wakes up, that its worker is another's; and goes on with it, as if nothing bounded the time in
+//! its IDs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use keymill::floor::{Floor, Mark};
+use keymill::store::{HeldWindow, Store, StoreError, Window, WindowAsk};
+
+/// How far ahead windows on record reach, in ticks.
+const RECORDED: u64 = 1_000;
+/// How often they are extended.
+const EXTEND_EVERY: Duration = Duration::from_millis(100);
+
+/// The windows of one instance.
+#[derive(Debug, Default)]
+pub(crate) struct EndlessWindows {
+    /// An ordinal of the last one that is on record.
+    recorded: Mutex<Option<u64>>,
+}
+
+impl EndlessWindows {
+    /// Has a short window recorded, and tells of a long one.
+    pub(crate) async fn window(
+        &self,
+        real: &Arc<dyn Store>,
+        ask: &WindowAsk,
+    ) -> Result<Window, StoreError> {
+        let timeline = ask.timeline;
+        let short = WindowAsk {
+            held: None,
+            length: RECORDED,
+            // That of what was told is above all that is on record.
+            floor: Floor { store: ask.floor.store.clone(), mark: Mark::default() },
+            last_lease: None,
+            ..ask.clone()
+        };
+        let window = real.window(&short).await?;
+        let start = window.ticks.start;
+        let ordinal = timeline.ordinals(window.worker, start..start).start;
+        *self.recorded.lock().expect("never poisoned") = Some(ordinal);
+        let Window { worker, lease, .. } = window;
+        let held = HeldWindow { worker, lease, end: window.ticks.end };
+        tokio::spawn(extend(real.clone(), short, held));
+        let end = timeline.tick_at(window.now_ms).saturating_add(ask.length).min(timeline.ticks());
+        let mark = Mark { next: window.mark.next.max(end), ..window.mark };
+        Ok(Window { ticks: start..end, mark, ..window })
+    }
+
+    /// Where to look instead for what was told to be on record.
+    pub(crate) fn ordinal(&self, told: u64) -> u64 {
+        self.recorded.lock().expect("never poisoned").unwrap_or(told)
+    }
+}
+
+/// Extends the window on record, until another has its worker.
+async fn extend(real: Arc<dyn Store>, ask: WindowAsk, mut held: HeldWindow) {
+    loop {
+        tokio::time::sleep(EXTEND_EVERY).await;
+        let more = WindowAsk { held: Some(held), worker: Some(held.worker), ..ask.clone() };
+        match real.window(&more).await {
+            Ok(window) if window.lease == held.lease => held.end = window.ticks.end,
+            _ => {
+                eprintln!("worker {} is another's, and used all the same", held.worker);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Snowflake IDs of real processes that are killed, paused for longer than a window and stopped,
+//! whose clocks are set, and whose store is away or goes back in time: no ID comes twice, and those
+//! of one worker come in their order.
+
+mod away;
+mod clocks;
+mod harmed;
+mod ninth;
+mod order;
+mod restored;
+mod twin;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use keymill_proof::backend::{Backend, Kind, skip};
+use keymill_proof::{Answer, Client, Server, ServerSpec, binary};
+
+use order::{Layout, Received};
+
+/// The space of all these tests.
+const SPACE: &str = "ids";
+
+/// An instance that looks at its store again and again, and soon says when it has no IDs.
+fn instance(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
+    ServerSpec::keymill_on(store, folder, data_dir)
+        .env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2")
+        .env("KEYMILL_LIMITS_WAIT_SECONDS", "0.5")
+}
+
+/// The same with a fault: it goes on with its worker after the window on record is over, which is
+/// of a second, while it believes in as long a window as it asks for.
+fn endless(spec: ServerSpec) -> ServerSpec {
+    ServerSpec { binary: binary("faulty"), ..spec.arg("--fault").arg("endless-window") }
+}
+
+/// The window that those ask for: none of them comes to its end.
+const ENDLESS_SECONDS: u64 = 3_600;
+
+/// Makes the space.
+#[track_caller]
+fn make(server: &Server, layout: Layout, window_seconds: u64) {
+    let body =
+        format!(r#"{{"kind":"snowflake","layout":"{layout}","window_seconds":{window_seconds}}}"#);
+    super::put(server, SPACE, &body);
+}
+
+/// The store of a SQLite file.
+fn sqlite(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("keymill.db").display())
+}
+
+/// A server of a kind; none where the machine lacks it, which CI does not allow.
+fn backend(kind: Kind) -> Option<Box<dyn Backend>> {
+    kind.start().map_err(|missing| skip(&missing)).ok()
+}
+
+/// One take, on a connection of its own.
+#[track_caller]
+fn take(received: &mut Received, server: &Server, count: u32) -> Answer {
+    let answer = received.take(&mut Client::new(server.address()), SPACE, count);
+    answer.unwrap_or_else(|error| panic!("no answer: {error}\n{}", server.log()))
+}
+
+/// Whether a take gave IDs.
+#[track_caller]
+fn gives(received: &mut Received, server: &Server, count: u32) -> bool {
+    take(received, server, count).status == 200
+}
+
+/// Takes until that is refused; the refusal.
+#[track_caller]
+fn refusal(received: &mut Received, server: &Server) -> Answer {
+    let mut refusal = None;
+    super::eventually("it is refused", || {
+        let answer = take(received, server, 10);
+        refusal = Some(answer).filter(|answer| answer.status != 200);
+        refusal.is_some()
+    });
+    refusal.unwrap()
+}
+
+/// What an instance says that finds no worker free. A store that is slow may be the first thing
+/// that it says, but it gives no ID.
+#[track_caller]
+fn turned_away(received: &mut Received, server: &Server) -> Answer {
+    let mut refusal = None;
+    super::eventually("it finds no worker", || {
+        let answer = take(received, server, 1);
+        assert_eq!(answer.status, 503, "{}", server.log());
+        refusal = Some(answer).filter(|answer| answer.text().contains("\"no_worker\""));
+        refusal.is_some()
+    });
+    refusal.unwrap()
+}
+
+fn is_well(server: &Server) -> bool {
+    super::get(server, "/readyz").text().contains("\"problems\":[]")
+}
+
+fn has_problem(server: &Server, code: &str) -> bool {
+    super::get(server, "/readyz").text().contains(&format!("\"{code}\""))
+}
+
+/// A figure of the space, as the instance tells it.
+fn metric(server: &Server, name: &str) -> Option<u64> {
+    let told = super::get(server, "/metrics");
+    let begin = format!("{name}{{space=\"{SPACE}\"}} ");
+    let value = told.lines().find_map(|line| line.strip_prefix(&begin)).map(str::parse);
+    value.and_then(Result::ok)
+}
+
+/// How far the windows of the space reach, in milliseconds since its epoch.
+#[track_caller]
+fn highest_end(server: &Server) -> u64 {
+    let shown = super::get(server, &format!("/v1/spaces/{SPACE}"));
+    let shown: serde_json::Value = serde_json::from_str(shown.text()).unwrap();
+    let next = &shown["next"];
+    next.as_u64().or_else(|| next.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{shown}"))
+}
+
+/// Ends threads when dropped, so that a panic leaves none behind.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

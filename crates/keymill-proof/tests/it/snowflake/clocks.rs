@@ -1,0 +1,227 @@
+//! Hosts whose clocks are set back and forth, or are a year ahead: processes that read the time of
+//! day through libfaketime, which takes it from a file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use keymill_proof::backend::{Kind, Missing, skip};
+use keymill_proof::{Client, Server, ServerSpec};
+
+use super::super::eventually;
+use super::{
+    End, Layout, Received, SPACE, backend, gives, highest_end, instance, make, metric, sqlite,
+    turned_away,
+};
+
+const WINDOW: Duration = Duration::from_secs(1);
+/// What the clock is set to, one after another, from the right time on: back by a millisecond, by a
+/// second, by an hour; forward by an hour, by another; and back again.
+const CHANGES: [&str; 6] = ["-0.001s", "-1s", "-1h", "+0", "+1h", "+0"];
+/// The window where the clock of one host is a year ahead. On etcd, where a member tells the time to
+/// the second only, such a host may be ahead by two seconds: a shorter window could seem to be over.
+const LONG_WINDOW: Duration = Duration::from_secs(5);
+/// How far in the future an ID or the end of a window may lie there.
+const FUTURE_MAX: Duration = Duration::from_secs(10);
+
+#[test]
+fn ids_go_on_in_their_order_while_the_clock_is_set_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    // The clock that windows are measured by is the one that is set: a worker whose window lies
+    // ahead of it is left, and another leased.
+    let workers = check_changes("SQLite", &sqlite(folder.path()));
+    assert!(workers.is_none_or(|workers| workers.len() > 1), "no other worker was leased");
+}
+
+#[test]
+fn ids_go_on_in_their_order_while_the_clock_is_set_on_postgres() {
+    let Some(backend) = backend(Kind::Postgres) else { return };
+    // Only the clock of the instance is set, which windows do not depend on.
+    let workers = check_changes("PostgreSQL", &backend.url());
+    assert!(workers.is_none_or(|workers| workers.len() == 1), "another worker was leased");
+}
+
+#[test]
+fn a_host_a_year_ahead_takes_nothing_of_the_future_on_postgres() {
+    check_year_ahead(Kind::Postgres);
+}
+
+#[test]
+fn a_host_a_year_ahead_takes_nothing_of_the_future_on_etcd() {
+    check_year_ahead(Kind::Etcd);
+}
+
+/// Sets the clock of an instance under a caller who takes IDs all the time; the workers it used.
+fn check_changes(name: &str, store: &str) -> Option<BTreeSet<u64>> {
+    let layout = Layout { worker_bits: 3 };
+    let folder = tempfile::tempdir().unwrap();
+    let clock = HostClock::new(folder.path(), "+0").map_err(|missing| skip(&missing)).ok()?;
+    let Host { server, .. } = &clock.start(instance(store, folder.path(), "d0"));
+    make(server, layout, WINDOW.as_secs());
+    let (given, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut received = std::thread::scope(|scope| {
+        let _end = End(&ended);
+        let client = Client::new(server.address());
+        let caller = scope.spawn(|| call(client, Received::new(layout), &given, &ended));
+        let goes_on = |after: &str| {
+            let (before, begin) = (given.load(Ordering::SeqCst), Instant::now());
+            // Until the window has ended that was held before.
+            eventually(&format!("IDs come after {after}"), || {
+                begin.elapsed() > WINDOW * 3 / 2 && given.load(Ordering::SeqCst) > before + 20
+            });
+        };
+        goes_on("the start");
+        for offset in CHANGES {
+            let before = jumps(server);
+            clock.set(offset);
+            eventually(&format!("{offset} is counted"), || jumps(server) > before);
+            goes_on(offset);
+        }
+        ended.store(true, Ordering::SeqCst);
+        caller.join().unwrap()
+    });
+    let log = server.log();
+    println!("{log}");
+    assert!(log.contains("the clock of this host was set"));
+    let workers = received.ids.iter().map(|id| layout.worker(*id)).collect();
+    received.check(&format!("{name}, {} jumps noticed", jumps(server)));
+    Some(workers)
+}
+
+fn jumps(server: &Server) -> u64 {
+    metric(server, "keymill_clock_jumps_total").unwrap()
+}
+
+/// Takes IDs all the time.
+fn call(
+    mut client: Client,
+    mut received: Received,
+    given: &AtomicU64,
+    ended: &AtomicBool,
+) -> Received {
+    while !ended.load(Ordering::SeqCst) {
+        let answer = received.take(&mut client, SPACE, 50).unwrap();
+        // Until another worker is leased.
+        assert!([200, 503].contains(&answer.status), "{}", answer.text());
+        given.fetch_add(u64::from(answer.status == 200), Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    received
+}
+
+fn check_year_ahead(kind: Kind) {
+    let layout = Layout { worker_bits: 1 };
+    let Some(backend) = backend(kind) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let clock = match HostClock::new(folder, "+366d") {
+        Ok(clock) => clock,
+        Err(missing) => return skip(&missing),
+    };
+    let spec = |data_dir| instance(&backend.url(), folder, data_dir);
+    let mut ahead = clock.start(spec("ahead"));
+    let right = Server::start(&spec("right"));
+    make(&right, layout, LONG_WINDOW.as_secs());
+    let mut received = Received::new(layout);
+    // Until windows were extended.
+    let begin = Instant::now();
+    while begin.elapsed() < LONG_WINDOW / 2 {
+        for server in [&ahead.server, &right] {
+            eventually("it gives IDs", || gives(&mut received, server, 100));
+        }
+    }
+    let until = layout.ms(received.highest());
+    assert!(until <= future_max(), "{until} is the time of an ID");
+    let until = Layout::ms_of_tick(highest_end(&right));
+    assert!(until <= future_max(), "{until} is the end of a window");
+    let years = [&ahead.server, &right].map(year_of);
+    assert!(years[0] > years[1], "{years:?}: its clock is not ahead");
+
+    // Its worker is not lost with it.
+    let third = Server::start(&spec("third"));
+    turned_away(&mut received, &third);
+    ahead.server.kill();
+    eventually("its worker is free", || gives(&mut received, &third, 100));
+    eventually("the other has its own", || gives(&mut received, &right, 100));
+    received.check(&format!("{kind:?}, one host a year ahead"));
+}
+
+fn future_max() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from((now + FUTURE_MAX).as_millis()).unwrap()
+}
+
+/// The year in which a server leased its worker, as its log has it.
+#[track_caller]
+fn year_of(server: &Server) -> u32 {
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("leased a worker")).unwrap();
+    let year = line.trim_start_matches(|c: char| !c.is_ascii_digit()).split('-').next();
+    year.unwrap().parse().unwrap()
+}
+
+/// The clock of a host.
+struct HostClock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+/// A server on a host whose clock can be set.
+struct Host {
+    server: Server,
+    // After the server.
+    _traces: Traces,
+}
+
+/// What libfaketime leaves behind of a process that was killed, and a later one with the same
+/// number would stumble over.
+struct Traces(u32);
+
+impl HostClock {
+    /// One that is off by so much, as libfaketime writes it.
+    fn new(folder: &Path, offset: &str) -> Result<HostClock, Missing> {
+        let clock = HostClock { library: library()?, file: folder.join("clock") };
+        clock.set(offset);
+        Ok(clock)
+    }
+
+    /// Sets it.
+    fn set(&self, offset: &str) {
+        // Never half of it: it is read again and again.
+        let whole = self.file.with_extension("new");
+        fs::write(&whole, format!("{offset}\n")).unwrap();
+        fs::rename(&whole, &self.file).unwrap();
+    }
+
+    /// Starts a server that has this clock. The one that only runs is left to it.
+    fn start(&self, spec: ServerSpec) -> Host {
+        let spec = spec
+            .env("LD_PRELOAD", self.library.display().to_string())
+            .env("FAKETIME_TIMESTAMP_FILE", self.file.display().to_string())
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        let server = Server::start(&spec);
+        Host { _traces: Traces(server.pid()), server }
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        for name in ["faketime_shm", "sem.faketime_sem"] {
+            // A process that has ended by itself has left none.
+            let _ = fs::remove_file(format!("/dev/shm/{name}_{}", self.0));
+        }
+    }
+}
+
+/// The library of Debian's package `faketime`, the one for programs with threads first.
+fn library() -> Result<PathBuf, Missing> {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let folders: Vec<PathBuf> = folders.map(|folder| folder.path().join("faketime")).collect();
+    let names = ["libfaketimeMT.so.1", "libfaketime.so.1"];
+    let mut paths = names.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
+    let found = paths.find(|path| path.is_file());
+    found.ok_or_else(|| Missing("libfaketime (Debian's package `faketime`)".to_owned()))
+}
