@@ -6,6 +6,7 @@
 mod audit;
 mod bounds;
 mod digest;
+mod error;
 mod explain;
 mod health;
 mod heartbeat;
@@ -34,6 +35,7 @@ use tokio::task::JoinSet;
 
 pub use bounds::Bounds;
 pub use digest::DigestAnswer;
+pub use error::ServiceError;
 pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
 pub use ids::IdFields;
@@ -45,13 +47,10 @@ pub use spaces::{Ensured, SpaceReport};
 pub use take::{Taken, check_caller};
 
 use crate::clock::Clock;
-use crate::digest::DigestError;
-use crate::floor::{Floors, OtherStore};
+use crate::floor::Floors;
 use crate::instance::Instance;
-use crate::mill::Dry;
 use crate::secret::Master;
-use crate::space::{DefinitionError, Difference};
-use crate::store::{Place, Store, StoreError, WentBack};
+use crate::store::{Place, Store};
 
 /// How long a command takes to give back what it holds.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
@@ -125,156 +124,6 @@ struct Inner {
     /// Where tasks live, whichever thread first asks for a space: they outlive the threads
     /// that serve requests, to give leases back.
     runtime: tokio::runtime::Handle,
-}
-
-/// What can go wrong in the service, as far as a caller can act on it.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// No space has this name.
-    #[error("there is no keyspace `{0}`")]
-    UnknownSpace(String),
-    /// The count is not one that can be asked for.
-    #[error("count must be a whole number from 1 to {max}")]
-    BadCount {
-        /// The most that can be asked for.
-        max: u32,
-    },
-    /// The name of a caller cannot be one.
-    #[error("caller must have at most {max} bytes, and no control characters")]
-    BadCaller {
-        /// The longest, in bytes.
-        max: usize,
-    },
-    /// The input cannot be digested.
-    #[error(transparent)]
-    BadInput(#[from] DigestError),
-    /// The definition contradicts itself.
-    #[error(transparent)]
-    BadDefinition(#[from] DefinitionError),
-    /// The store has the space with another definition.
-    #[error(
-        "the keyspace `{space}` is different in the store: {}. A definition is permanent; give the new one another name",
-        list(differences)
-    )]
-    DifferentDefinition {
-        /// The space.
-        space: String,
-        /// Where they differ.
-        differences: Vec<Difference>,
-    },
-    /// The secret is not the one that the space was made with.
-    #[error(
-        "the secret is not the one that the keyspace `{space}` was made with (its fingerprint is \
-         {found}, the keyspace's is {wanted}); set KEYMILL_SECRET or `secret_file` to the right one"
-    )]
-    WrongSecret {
-        /// The space.
-        space: String,
-        /// The fingerprint of the secret at hand.
-        found: String,
-        /// The fingerprint on record.
-        wanted: String,
-    },
-    /// The store keeps no secret, and its spaces were made with one.
-    #[error(
-        "the store keeps no secret, and the keyspace `{space}` was made with one: set KEYMILL_SECRET \
-         or `secret_file` to it"
-    )]
-    SecretMissing {
-        /// The space.
-        space: String,
-    },
-    /// Something would have to be created, and the instance was told not to.
-    #[error("{0} does not exist, and --require-existing forbids creating it")]
-    NotExisting(String),
-    /// The data directory belongs to another store.
-    #[error(transparent)]
-    OtherStore(#[from] OtherStore),
-    /// The alias is not one that can be had.
-    #[error("`{alias}` cannot be an alias: {problem}")]
-    BadAlias {
-        /// The alias.
-        alias: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The key is another's, or may have been handed out.
-    #[error("`{key}` of the keyspace `{space}` is taken")]
-    Taken {
-        /// The space.
-        space: String,
-        /// The key.
-        key: String,
-    },
-    /// There is no such alias.
-    #[error("there is no alias `{alias}` in the keyspace `{space}`")]
-    UnknownAlias {
-        /// The space.
-        space: String,
-        /// The alias.
-        alias: String,
-    },
-    /// The space has no more keys.
-    #[error(
-        "the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by other instances"
-    )]
-    Exhausted {
-        /// The space.
-        space: String,
-        /// How many ordinals are in open leases of other instances.
-        held_elsewhere: u64,
-    },
-    /// The pool has no keys, and nobody fills it.
-    #[error(
-        "the pool of `{space}` is empty: fill it with `keymill pool fill {space} --count N`, or set \
-         `low_water` and it fills itself"
-    )]
-    PoolEmpty {
-        /// The space.
-        space: String,
-    },
-    /// The pool has no keys, and is being filled.
-    #[error("the pool of `{space}` is empty and being filled; try again soon")]
-    PoolFilling {
-        /// The space.
-        space: String,
-    },
-    /// Every worker of a snowflake space is held by others.
-    #[error("{0}")]
-    NoWorker(String),
-    /// The space is of a kind that cannot do this.
-    #[error("{0}")]
-    WrongKind(String),
-    /// The key cannot be retired.
-    #[error("`{key}` of the keyspace `{space}` cannot be retired: {problem}")]
-    NotRetirable {
-        /// The space.
-        space: String,
-        /// The key.
-        key: String,
-        /// Why.
-        problem: String,
-    },
-    /// The space was ended.
-    #[error("the keyspace `{0}` is sealed: it hands out no more keys")]
-    Sealed(String),
-    /// The store is older than what was seen of it.
-    #[error(transparent)]
-    WentBack(Arc<WentBack>),
-    /// No keys right now; there may be soon.
-    #[error("the keyspace `{space}` has no keys at hand: {reason}")]
-    Dry {
-        /// The space.
-        space: String,
-        /// Why, in words.
-        reason: String,
-    },
-    /// The store could not answer.
-    #[error("{0}")]
-    StoreUnavailable(String),
-    /// Nothing will help but a person.
-    #[error("{0}")]
-    Broken(String),
 }
 
 impl Service {
@@ -389,40 +238,6 @@ impl Default for Limits {
     }
 }
 
-impl From<StoreError> for ServiceError {
-    fn from(error: StoreError) -> ServiceError {
-        match error {
-            StoreError::Unavailable(_) | StoreError::InDoubt(_) | StoreError::Outdated(_) => {
-                ServiceError::StoreUnavailable(error.to_string())
-            }
-            StoreError::WentBack(how) => ServiceError::WentBack(how),
-            StoreError::UnknownSpace(space) => ServiceError::UnknownSpace(space),
-            StoreError::Exhausted { space, held_elsewhere } => {
-                ServiceError::Exhausted { space, held_elsewhere }
-            }
-            StoreError::Sealed(space) => ServiceError::Sealed(space),
-            StoreError::NoWorker { .. } => ServiceError::NoWorker(error.to_string()),
-            StoreError::Broken(problem) => ServiceError::Broken(problem),
-        }
-    }
-}
-
-impl ServiceError {
-    fn dry(space: &str, dry: Dry) -> ServiceError {
-        let space = space.to_owned();
-        match dry {
-            Dry::Exhausted { held_elsewhere } => ServiceError::Exhausted { space, held_elsewhere },
-            Dry::Sealed => ServiceError::Sealed(space),
-            Dry::PoolFilling => ServiceError::PoolFilling { space },
-            Dry::NoWorker(reason) => ServiceError::NoWorker(reason),
-            Dry::WentBack(how) => ServiceError::WentBack(how),
-            Dry::Late(_) | Dry::Crowded | Dry::Stopping => {
-                ServiceError::Dry { space, reason: dry.to_string() }
-            }
-        }
-    }
-}
-
 /// The secret kept in the store; the first instance makes it.
 async fn stored_secret(
     store: &dyn Store,
@@ -445,8 +260,4 @@ async fn stored_secret(
     let text = store.secret(Some(&Master::random_text())).await?;
     let text = text.expect("a secret that was given to the store is there");
     Ok(Master::made_up(text))
-}
-
-fn list(differences: &[Difference]) -> String {
-    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -15,8 +15,7 @@
 //!   the window and the floor files know. However late a draw is, and whatever its clock says, it
 //!   stays inside.
 //! - The clock of a tenancy is the store's, as of the last extension, carried on by the clock of
-//!   this host that only runs: setting the time of day does nothing to IDs. Order and uniqueness
-//!   are the head's, whatever the clock does.
+//!   this host that only runs. Order and uniqueness are the head's, whatever the clocks do.
 
 mod keeper;
 
@@ -151,7 +150,8 @@ impl Worker {
 
     /// The most IDs that one tenancy can give within a time.
     pub fn most_in(&self, time: Duration) -> u64 {
-        let ticks = self.timeline.ticks_in(time) + AHEAD_MS;
+        let ahead = AHEAD_MS / u64::from(self.timeline.layout.unit_ms);
+        let ticks = self.timeline.ticks_in(time) + ahead;
         ticks.saturating_mul(self.timeline.layout.sequences())
     }
 

@@ -35,9 +35,13 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         SpaceCommand::Advance { name, to } => {
             let before = service.report(&name).await?.record.mark.next;
             let after = service.advance(&name, to).await?.mark.next;
-            let kind = service.report(&name).await?.record.definition.kind;
-            if !kind.counts() {
-                eprintln!("keymill: `{name}` goes on beyond everything seen (tick {after})");
+            let record = service.report(&name).await?.record;
+            if !record.definition.kind.counts() {
+                let timeline = record.definition.timeline().ok().flatten();
+                let from = timeline.map_or(String::new(), |timeline| {
+                    format!("; its workers are leased again from {} on", timeline.time_of(after))
+                });
+                eprintln!("keymill: `{name}` goes on beyond everything seen{from}");
                 return Ok(ExitCode::SUCCESS);
             }
             eprintln!(

@@ -9,8 +9,8 @@ use crate::store::{LeasePage, Purpose};
 /// How many leases are read at once.
 const PAGE: u32 = 1_000;
 
-/// The lowest and the highest key of a time: those handed out in it lie between. Of a sequential
-/// space they are those that were leased in it.
+/// The lowest and the highest key of a time: those made in it lie between, by the clock that they
+/// tell. Of a sequential space they are those that were leased in it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Bounds {
     /// The lowest key.

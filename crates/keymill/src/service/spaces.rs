@@ -270,22 +270,31 @@ impl Service {
 }
 
 /// The tick from which on workers of an advanced space may be leased: no window that was granted
-/// before, seen or not, reaches beyond it. Refuses a wish that lies far ahead, since there would be
-/// no IDs until then.
+/// before reaches beyond it, seen or not. Where that lies far ahead it has to be asked for, since
+/// there are no IDs until then.
 fn fence(
     space: &SpaceRecord,
     timeline: Timeline,
     now_ms: i64,
     asked: Option<u64>,
 ) -> Result<u64, ServiceError> {
-    let now = timeline.tick_at(now_ms);
+    let (now, seen) = (timeline.tick_at(now_ms), space.mark.next);
     let far = now.saturating_add(timeline.ticks_in(ADVANCE_MAX));
-    if let Some(to) = asked.filter(|to| *to > far) {
+    if let Some(to) = asked.filter(|to| *to > far.max(seen)) {
         let at = timeline.time_of(to);
         return Err(bad_setting("--to", format!("is {at}: there would be no IDs until then")));
     }
     let held = timeline.ticks_in(space.tuning.window());
-    Ok(now.saturating_add(held).saturating_add(1).min(timeline.ticks()))
+    let fence = now.saturating_add(held).saturating_add(1).max(seen).min(timeline.ticks());
+    if fence > far && asked != Some(fence) {
+        let at = timeline.time_of(fence);
+        let problem = format!(
+            "would have to be {fence}, which is {at}: a clock was that far ahead, and there would be \
+             no IDs until then. Make a new keyspace, or say `--to {fence}`"
+        );
+        return Err(bad_setting("--to", problem));
+    }
+    Ok(fence)
 }
 
 /// Refuses a time that has not begun, or is over soon.

@@ -72,6 +72,13 @@ struct Held {
     in_use: bool,
 }
 
+/// What the store has answered, and when it did.
+#[derive(Debug)]
+struct Answer {
+    window: Window,
+    at: Instant,
+}
+
 impl Keeper {
     /// Runs until the instance stops or the space is ended, then frees the worker.
     pub async fn run(mut self) {
@@ -82,6 +89,10 @@ impl Keeper {
         let mut retry = Retry::default();
         let mut watch = ClockWatch::new(self.clock.clone());
         let mut ask_from = Instant::now();
+        // A host that was asleep has a clock that stood still.
+        let mut slept = false;
+        // How many answers since a doubt have added nothing.
+        let mut empty = 0;
         loop {
             let wake_at = self.wake_at(worker, held, &retry).max(ask_from);
             let timed = retry.at.is_some() || held.is_some();
@@ -95,9 +106,9 @@ impl Keeper {
             if *mill.outlook() == Outlook::Sealed {
                 break;
             }
-            let jump = watch.jumped_us();
-            if let Some(jump) = jump {
+            if let Some(jump) = watch.jumped_us() {
                 self.note_jump(jump);
+                slept |= jump > 0 && held.is_some();
             }
             pace.sample(mill.drawn(), Instant::now());
             self.progress.send_modify(|progress| progress.rate = pace.rate);
@@ -106,8 +117,6 @@ impl Keeper {
             }
             // Spent: a time that has passed would wake this loop at once, for ever.
             retry.at = None;
-            // A host that was asleep has a clock that stood still.
-            let slept = held.is_some() && jump.is_some_and(|jump| jump > 0);
             if !slept && !self.wants_more(worker, held, &pace, beat) {
                 continue;
             }
@@ -116,17 +125,25 @@ impl Keeper {
                 retry.at = Some(ask_from);
                 continue;
             }
-            match self.ask(worker, &mut held, retry.doubted).await {
+            let length = self.length_to_ask(worker, held, retry.doubted.then_some(empty));
+            let answer = self.ask(worker, &mut held, length).await;
+            let mut pause = ASK_EVERY;
+            match answer {
                 Ok(added) => {
                     // An answer that added nothing proves no link.
                     let doubted = retry.doubted && !added;
                     retry = Retry::default();
                     retry.doubted = doubted;
+                    empty = if doubted { empty + 1 } else { 0 };
+                    slept = false;
+                    if !added {
+                        pause = LOOK_EVERY;
+                    }
                     mill.set_outlook(Outlook::Filling);
                 }
                 Err(error) => tell(&self.space, &mill, &self.progress, &error, &mut retry),
             }
-            ask_from = Instant::now() + ASK_EVERY;
+            ask_from = Instant::now() + pause;
         }
         let unused_from = worker.stop();
         if let Some(held) = held {
@@ -139,6 +156,9 @@ impl Keeper {
     /// When to look again: at the latest when the window is to be extended.
     fn wake_at(&self, worker: &Worker, held: Option<Held>, retry: &Retry) -> Instant {
         let soon = Instant::now() + LOOK_EVERY;
+        if !matches!(*self.mill.outlook(), Outlook::Filling) {
+            return retry.at.unwrap_or(soon);
+        }
         let timeline = worker.timeline();
         let extend_in = held.zip(worker.tick_now()).map(|(held, now)| {
             let ticks = held.window.end.saturating_sub(now + self.rest(timeline));
@@ -151,6 +171,16 @@ impl Keeper {
     /// How many ticks ahead a window reaches.
     fn length(&self, timeline: Timeline) -> u64 {
         timeline.ticks_in(self.tuning.borrow().window())
+    }
+
+    /// How many ticks to ask for; after a doubt few more than there are, and more with every answer
+    /// that added nothing.
+    fn length_to_ask(&self, worker: &Worker, held: Option<Held>, doubted: Option<u32>) -> u64 {
+        let (timeline, length) = (worker.timeline(), self.length(worker.timeline()));
+        let Some(empty) = doubted else { return length };
+        let rest = held.zip(worker.tick_now());
+        let rest = rest.map_or(0, |(held, now)| held.window.end.saturating_sub(now));
+        length.min(rest + timeline.ticks_in(LENGTH_MIN * 2_u32.pow(empty.min(10))))
     }
 
     /// With how many ticks left a window is extended.
@@ -183,24 +213,23 @@ impl Keeper {
         &self,
         worker: &Worker,
         held: &mut Option<Held>,
-        doubted: bool,
+        length: u64,
     ) -> Result<bool, StoreError> {
-        let timeline = worker.timeline();
-        let mut length = self.length(timeline);
-        if doubted {
-            // A little more than there is.
-            let rest = held.zip(worker.tick_now());
-            let rest = rest.map_or(0, |(held, now)| held.window.end.saturating_sub(now));
-            length = length.min(rest + timeline.ticks_in(LENGTH_MIN));
-        }
         // Not later: the store read its clock after this.
-        let now = worker.tick_now();
-        let window = self.window(timeline, length, held).await?;
-        self.settle(worker, held, &window).await?;
-        if let Some(now) = now {
-            self.mind_the_clock(worker, held, &window, now).await;
+        let before = held.filter(|held| held.in_use).zip(worker.tick_now());
+        // One that is over by its own clock is not extended: where the store's clock was set back,
+        // that would never end.
+        let is_over = before.is_some_and(|(held, now)| now >= held.window.end);
+        let mut known = if is_over { None } else { *held };
+        let answer = self.window(worker.timeline(), length, &mut known).await?;
+        *held = known;
+        self.settle(worker, held, &answer).await?;
+        if let Some((before, now)) = before
+            && before.window.lease == answer.window.lease
+        {
+            self.mind_the_clock(worker, held, &answer.window, now, length).await?;
         }
-        Ok(!window.ticks.is_empty())
+        Ok(!answer.window.ticks.is_empty())
     }
 
     /// Asks the store, and keeps what is on record from then on, whether or not it comes to be used.
@@ -209,7 +238,7 @@ impl Keeper {
         timeline: Timeline,
         length: u64,
         held: &mut Option<Held>,
-    ) -> Result<Window, StoreError> {
+    ) -> Result<Answer, StoreError> {
         let ask = WindowAsk {
             space: self.space.clone(),
             instance: self.instance.clone(),
@@ -222,6 +251,7 @@ impl Keeper {
             last_lease: self.progress.borrow().last_lease,
         };
         let window = self.store.window(&ask).await?;
+        let at = Instant::now();
         check_window(&window, &ask);
         let on_record =
             HeldWindow { worker: window.worker, lease: window.lease, end: window.ticks.end };
@@ -233,7 +263,7 @@ impl Keeper {
                 self.tell_of(timeline, &window);
             }
         }
-        Ok(window)
+        Ok(Answer { window, at })
     }
 
     /// Makes a window that is on record safe to use, and lets the mill draw from it. Returns from
@@ -242,18 +272,21 @@ impl Keeper {
         &self,
         worker: &Worker,
         held: &mut Option<Held>,
-        window: &Window,
+        Answer { window, at }: &Answer,
     ) -> Result<Option<u64>, StoreError> {
         raise_to(&self.floors, &self.space, window.mark).await?;
         self.confirm(worker.timeline(), window).await?;
         let Some(held) = held else { return Ok(None) };
+        // This process may have been paused meanwhile.
+        let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
+        let now_ms = window.now_ms.saturating_add(passed);
         if held.in_use {
-            worker.extend(held.window.end, window.now_ms);
+            worker.extend(held.window.end, now_ms);
             return Ok(None);
         }
         held.in_use = true;
         let HeldWindow { worker: number, end, .. } = held.window;
-        Ok(worker.begin(number, held.start..end, window.now_ms))
+        Ok(worker.begin(number, held.start..end, now_ms))
     }
 
     fn tell_of(&self, timeline: Timeline, window: &Window) {
@@ -279,16 +312,18 @@ impl Keeper {
         held: &mut Option<Held>,
         window: &Window,
         now: u64,
-    ) {
-        let (timeline, Some(old)) = (worker.timeline(), *held) else { return };
-        let (clock, length) = (timeline.tick_at(window.now_ms), self.length(timeline));
-        if now.saturating_sub(clock) <= (length / 3).max(1) {
-            return;
+        length: u64,
+    ) -> Result<(), StoreError> {
+        let (timeline, Some(old)) = (worker.timeline(), *held) else { return Ok(()) };
+        let clock = timeline.tick_at(window.now_ms);
+        if now.saturating_sub(clock) <= (self.length(timeline) / 3).max(1) {
+            return Ok(());
         }
         let mut fresh = None;
-        let Ok(window) = self.window(timeline, length, &mut fresh).await else {
+        let answer = match self.window(timeline, length, &mut fresh).await {
             // The one that is held goes on until its end.
-            return;
+            Err(StoreError::NoWorker { .. }) => return Ok(()),
+            answer => answer?,
         };
         *held = fresh;
         let (clock, ids) = (timeline.time_of(clock), timeline.time_of(now));
@@ -296,10 +331,9 @@ impl Keeper {
             space = self.space, worker = old.window.worker, %clock, %ids,
             "the clock was set back behind this worker's IDs; going on with another"
         );
-        match self.settle(worker, held, &window).await {
-            Ok(unused_from) => self.release(timeline, old.window, unused_from).await,
-            Err(error) => tracing::warn!(space = self.space, "it cannot be used yet: {error}"),
-        }
+        let unused_from = self.settle(worker, held, &answer).await?;
+        self.release(timeline, old.window, unused_from).await;
+        Ok(())
     }
 
     /// This process may have been paused between the commit and the floor, while the store was

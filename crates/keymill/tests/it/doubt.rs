@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::service::{Limits, Service, Setup};
-use keymill::space::{Definition, SpaceSpec, Tuning};
+use keymill::space::{Definition, Kind, SpaceSpec, Tuning};
 use keymill::store::{
     Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
     LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse,
@@ -238,4 +238,46 @@ async fn a_link_that_loses_every_answer_cannot_burn_a_space_empty() {
     let asked = store.asked.lock().unwrap().clone();
     let burned: u64 = asked.iter().map(|(_, granted)| granted).sum();
     assert!(asked.len() > 1 && burned < 1_000 + 100, "{burned} in {} leases", asked.len());
+}
+
+#[tokio::test]
+async fn a_window_in_doubt_is_not_used_and_the_next_ones_are_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Forgetful::open(folder.path(), 2).await;
+    let service = start(store.clone(), folder.path()).await;
+    let ids = SpaceSpec { kind: Some(Kind::Snowflake), ..SpaceSpec::default() };
+    service.ensure_space("ids", &ids).await.unwrap();
+    let space = service.space("ids").await.unwrap();
+    let worker = space.mill.worker().unwrap();
+    service.take(&space, 1, "", |_| {}).await.unwrap();
+    // Workers 0 and 1 rest until windows are over that nobody uses.
+    assert_eq!(worker.number(), Some(2));
+    let asked = store.asked.lock().unwrap().clone();
+    assert_eq!(asked, [(60_000, 60_000), (1_000, 1_000), (1_000, 1_000)]);
+    assert_eq!(space.progress().burned, 2);
+    service.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_window_whose_extension_is_in_doubt_is_used_to_its_end_and_no_further() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Forgetful::open(folder.path(), 0).await;
+    let service = start(store.clone(), folder.path()).await;
+    let ids =
+        SpaceSpec { kind: Some(Kind::Snowflake), window_seconds: Some(2), ..SpaceSpec::default() };
+    service.ensure_space("ids", &ids).await.unwrap();
+    let space = service.space("ids").await.unwrap();
+    let worker = space.mill.worker().unwrap();
+    service.take(&space, 1, "", |_| {}).await.unwrap();
+    assert_eq!(worker.number(), Some(0));
+    store.to_lose.store(1, Ordering::SeqCst);
+    // It was made after all, so the next request finds another end on record than it knows.
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while worker.number() == Some(0) {
+        assert!(std::time::Instant::now() < until, "it never goes on with another worker");
+        service.take(&space, 1, "", |_| {}).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!((worker.number(), space.progress().burned), (Some(1), 1));
+    service.stop(Duration::from_secs(5)).await;
 }

@@ -43,6 +43,64 @@ async fn a_clock_that_is_set_repeats_no_id_and_breaks_no_order() {
     service.stop(Duration::from_secs(5)).await;
 }
 
+/// There is no other number to go on with, so it waits for the clock, and no longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_worker_goes_on_once_the_clock_has_caught_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let shift = Arc::new(AtomicI64::new(0));
+    let service = start(folder.path(), None, Clock::shifted(shift.clone())).await;
+    let space = ids(&service, "41/0/12").await;
+    let mut seen = Seen::default();
+    seen.take_for(&service, &space, Duration::from_millis(100)).await;
+    shift.fetch_add(4 * SECOND, Ordering::SeqCst);
+    seen.take_for(&service, &space, Duration::from_millis(2_000)).await;
+    shift.fetch_sub(4 * SECOND, Ordering::SeqCst);
+    // What is left of the window is served; then its end is waited for.
+    seen.take_for(&service, &space, Duration::from_millis(1_500)).await;
+    assert!(seen.refused > 0, "IDs were made beyond the window");
+    seen.take_until(&service, &space).await;
+    service.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_advance_fences_windows_that_nobody_has_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), None, Clock::default()).await;
+    let space = ids(&service, "41/10/12").await;
+    let timeline = space.record().definition.timeline().unwrap().unwrap();
+    let now = || timeline.tick_at(jiff::Timestamp::now().as_millisecond());
+    let before = now();
+    let record = service.advance("ids", None).await.unwrap();
+    assert!(record.base > before + 1_000 && record.base <= now() + 1_001, "{}", record.base);
+    let refusal = service.take(&space, 1, "", |_| {}).await.unwrap_err();
+    assert!(refusal.to_string().contains("was advanced"), "{refusal}");
+    let mut seen = Seen::default();
+    seen.take_until(&service, &space).await;
+    let first = seen.ids.iter().min().unwrap();
+    assert!(timeline.layout.fields(*first).unwrap().tick >= record.base);
+
+    let far = now() + 3 * 3_600_000;
+    let refusal = service.advance("ids", Some(far)).await.unwrap_err().to_string();
+    assert!(refusal.contains("no IDs until then"), "{refusal}");
+    service.stop(Duration::from_secs(5)).await;
+}
+
+/// A clock that was far ahead once has left its mark: only whoever says so goes beyond it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_advance_into_the_far_future_has_to_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let ahead = Clock::shifted(Arc::new(AtomicI64::new(YEAR)));
+    let ahead = start(folder.path(), None, ahead).await;
+    let space = ids(&ahead, "41/10/12").await;
+    Seen::default().take_for(&ahead, &space, Duration::from_millis(10)).await;
+    ahead.stop(Duration::from_secs(5)).await;
+    let service = start(folder.path(), None, Clock::default()).await;
+    let refusal = service.advance("ids", None).await.unwrap_err().to_string();
+    let (_, hint) = refusal.split_once("say `--to ").expect("a hint");
+    let to: u64 = hint.trim_end_matches('`').parse().unwrap();
+    assert!(service.advance("ids", Some(to)).await.unwrap().base >= to);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_a_year_ahead_is_in_nobodys_way() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,14 +141,7 @@ async fn a_number_that_was_chosen_is_leased_all_the_same() {
     }
     first.stop(Duration::from_secs(5)).await;
     let space = ids(&second, "41/3/12").await;
-    let until = Instant::now() + Duration::from_secs(10);
-    while seen.last.len() == 1 && seen.ids.len() < 100_000 && Instant::now() < until {
-        let before = seen.ids.len();
-        seen.take_for(&second, &space, Duration::from_millis(20)).await;
-        if seen.ids.len() > before {
-            break;
-        }
-    }
+    seen.take_until(&second, &space).await;
     assert_eq!(space.mill.worker().unwrap().number(), Some(5));
 }
 
@@ -116,7 +167,7 @@ async fn an_id_tells_its_time_its_worker_and_who_held_it() {
     let known = service.explain("events", &keys[1]).await.unwrap();
     assert_eq!(known.state, State::Issued);
     assert_eq!(known.used.as_ref().map(|used| used.caller.as_str()), Some("shop"));
-    assert_eq!(known.id.map(|id| (id.worker, id.sequence > 0 || keys.len() == 3)), Some((0, true)));
+    assert_eq!(known.id.map(|id| id.worker), Some(0));
     assert_eq!(known.lease.map(|lease| lease.holder.id), Some(service.instance().id.clone()));
     let time = known.time.unwrap().as_millisecond();
     assert!((from.as_millisecond() - 10..=to.as_millisecond() + 20).contains(&time), "{time}");
@@ -166,6 +217,15 @@ struct Seen {
 }
 
 impl Seen {
+    /// Takes until there are IDs again, as there have to be soon.
+    async fn take_until(&mut self, service: &Service, space: &Arc<Space>) {
+        let (before, until) = (self.ids.len(), Instant::now() + Duration::from_secs(20));
+        while self.ids.len() == before {
+            assert!(Instant::now() < until, "no IDs come");
+            self.take_for(service, space, Duration::from_millis(20)).await;
+        }
+    }
+
     /// Takes for a while; none may have been there before, nor be below another of its worker.
     async fn take_for(&mut self, service: &Service, space: &Arc<Space>, time: Duration) {
         let layout = Layout::parse(space.record().definition.layout.as_ref().unwrap()).unwrap();

@@ -64,6 +64,7 @@ fn check(name: &str, store: &str, mut set_away: impl FnMut(bool)) {
         }
         let within = received.acknowledged - before;
         println!("{name}: {within} takes gave IDs while it was away");
+        assert!(within >= 20, "{within} takes are no window");
         set_away(false);
     }
     for server in &servers {
