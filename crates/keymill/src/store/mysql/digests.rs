@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::NOW;
 use super::rows::column;
+use super::sql::NOW;
 use super::text::hex;
 use super::tx::Tx;
 use crate::store::keys::{DigestBatch, DigestInput, Digested};

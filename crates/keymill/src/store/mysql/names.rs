@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use mysql_async::params;
 
 use super::rows::{column, name_from};
+use super::sql::{NAME, NAME_REMOVE, NOW};
 use super::text::hex;
 use super::tx::Tx;
-use super::{NAME, NAME_REMOVE, NOW};
 use crate::floor::Floor;
 use crate::store::values::signed;
 use crate::store::{NameBatch, NamePurpose, NameRecord, Named, Naming, SpaceRecord, StoreError};

@@ -6,10 +6,10 @@ use std::ops::Range;
 use mysql_async::params;
 
 use super::rows::{claimed_from, column};
+use super::sql::{SKIPS, now};
 use super::text::{ROWS_MAX, hex, removal};
 use super::tx::Tx;
 use super::used::expiry;
-use super::{SKIPS, now};
 use crate::floor::Mark;
 use crate::skip::without;
 use crate::store::keys::{

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, Hosts};
 use super::rows::{column, space_from};
-use super::{
+use super::sql::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE, SPACE_DEFINE,
     SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
 };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use mysql_async::params;
 
-use super::now;
 use super::rows::used_from;
+use super::sql::now;
 use super::text::{hex, removal};
 use super::tx::Tx;
 use crate::floor::Floor;
