@@ -5,25 +5,59 @@
 //! its floor, and the store refuses when it finds itself below it. `refill` raises the floor
 //! before a key of a new grant leaves; `heartbeat` raises it with what the others did.
 //!
+//! Floors are kept in logs (`floors.log` in the data directory, `…-floors.log` beside a SQLite file)
+//! that processes share. Raising appends to them and reading follows them, so neither depends on how
+//! many spaces there are.
+//!
 //! # Invariants
 //!
-//! - A floor only rises: a file is merged under its lock, never overwritten.
+//! - A floor only rises: logs are appended to under a lock, and compacted without loss.
 //! - What [`Floors::raise`] has returned from survives the process and the machine.
+//! - What any process has raised before [`Floors::of`] was called, that call sees.
 
-mod file;
+mod appender;
+mod durable;
+mod known;
+mod lock;
+mod log;
+mod old;
+#[cfg(feature = "sqlite")]
+mod reader;
+mod shared;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod writer;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io;
+#[cfg(feature = "sqlite")]
+#[cfg(test)]
+use std::path::Path;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use crate::store::{ERA, StoreError, is_later_era};
 
+use durable::named;
+use known::Known;
+pub(crate) use lock::FileLock;
+use lock::LOCK_TIME_MAX;
+use log::Paths;
 #[cfg(feature = "sqlite")]
-pub(crate) use file::{FileLock, mark_in};
-use file::{LockedFile, read};
+pub(crate) use reader::FloorReader;
+use shared::Shared;
+use writer::{Answer, Writer};
+
+/// How long to wait for floors to be written, before the disk must be stuck.
+const RAISE_TIME_MAX: Duration = Duration::from_secs(15);
+/// How many marks may be looked at without leaving them to the writer.
+const FEW: usize = 100;
 
 /// A point in the life of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -67,12 +101,12 @@ pub struct Floor {
     pub mark: Mark,
 }
 
-/// The floors of one store, in memory and in every file that should know.
+/// The floors of one store, in memory and in every log that should know.
 #[derive(Debug)]
 pub struct Floors {
     store: String,
-    files: Vec<PathBuf>,
-    memory: Mutex<HashMap<String, Mark>>,
+    shared: Arc<Mutex<Shared>>,
+    writer: Writer,
 }
 
 /// A data directory belongs to one store; this one knows another.
@@ -81,19 +115,19 @@ pub struct Floors {
     "{} knows the store {known}, and this is another one ({found}), so nothing is created in it. \
      If the old store was lost, restore it and run `keymill space advance`. To use a second store, \
      give it a data directory of its own with --data-dir. To start over, with no regard for keys \
-     already handed out, remove that file", path.display()
+     already handed out, stop every instance and remove {}", paths[0].display(), list(paths)
 )]
 pub struct OtherStore {
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     known: String,
     found: String,
 }
 
 impl Mark {
-    /// The higher of both, part by part.
+    /// The higher of both, part by part; the same whichever of them comes first.
     pub fn max(self, other: Mark) -> Mark {
-        let (low, high) =
-            if self.revision <= other.revision { (self, other) } else { (other, self) };
+        let rank = |mark: Mark| (mark.revision, mark.history.timeline, mark.history.server);
+        let (low, high) = if rank(self) <= rank(other) { (self, other) } else { (other, self) };
         let mut history = high.history;
         if !is_later_era(high.revision, low.revision) && low.history.server == history.server {
             history.timeline = history.timeline.max(low.history.timeline);
@@ -172,15 +206,26 @@ impl Floor {
 }
 
 impl Floors {
-    /// The floors of the store `store`, kept in `files`: the data directory's and, where the
-    /// store has one, the file that every process on that store shares.
+    /// The floors of the store `store`, kept beside `files`: the data directory's and, where the
+    /// store has one, that which every process on that store shares.
     pub fn open(store: String, files: Vec<PathBuf>) -> io::Result<Floors> {
-        let floors = Floors { store, files, memory: Mutex::default() };
-        for path in &floors.files {
-            // A broken or unwritable file is better found at start than at the first grant.
-            drop(LockedFile::open(path)?);
+        let files: Vec<Paths> = files.into_iter().map(|path| Paths::of(&path)).collect();
+        let mut shared = Shared::new(&store, files.iter().cloned());
+        for (file, paths) in files.iter().enumerate() {
+            // A log that is broken or cannot be written is better found at start than at the first
+            // grant.
+            let _lock = FileLock::take(&paths.lock, LOCK_TIME_MAX)?;
+            shared.follow(file)?;
+            let opened = OpenOptions::new().append(true).open(&paths.log);
+            if let Err(error) = opened
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(named(&paths.log, &error));
+            }
         }
-        Ok(floors)
+        let shared = Arc::new(Mutex::new(shared));
+        let writer = Writer::start(&store, files, shared.clone())?;
+        Ok(Floors { store, shared, writer })
     }
 
     /// The identity of the store that these floors are of.
@@ -188,78 +233,84 @@ impl Floors {
         &self.store
     }
 
-    /// The highest mark of a space that this process, or another that shares a file, has seen.
+    /// The highest mark of a space that this process, or another that shares a log, has seen.
     pub fn of(&self, space: &str) -> io::Result<Floor> {
-        let all = self.all()?;
-        let mark = all.get(space).copied().unwrap_or_else(|| unseen(all.values()));
-        Ok(Floor { store: self.store.clone(), mark })
+        let mut shared = lock_shared(&self.shared);
+        shared.follow_all()?;
+        Ok(Floor { store: self.store.clone(), mark: shared.known.floor(space) })
     }
 
     /// The highest marks of all spaces seen.
     pub fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
-        let mut all: BTreeMap<String, Mark> = BTreeMap::new();
-        let mut add = |space: &String, mark: Mark| {
-            let known = all.entry(space.clone()).or_default();
-            *known = known.max(mark);
-        };
-        self.memory().iter().for_each(|(space, &mark)| add(space, mark));
-        for path in &self.files {
-            if let Some(spaces) = read(path)?.get(&self.store) {
-                spaces.iter().for_each(|(space, &mark)| add(space, mark));
-            }
-        }
-        Ok(all)
+        self.with_all(|known| known.iter().map(|(space, mark)| (space.to_owned(), mark)).collect())
     }
 
-    /// Raises the floor of a space, on disk before in memory.
+    /// Looks at the highest marks of all spaces seen, without a copy. Nothing is raised meanwhile, so
+    /// it must not take long.
+    pub(crate) fn with_all<T>(&self, look: impl FnOnce(&Known) -> T) -> io::Result<T> {
+        let mut shared = lock_shared(&self.shared);
+        shared.follow_all()?;
+        Ok(look(&shared.known))
+    }
+
+    /// Raises the floor of a space, on disk before in memory, and waits for it.
     pub fn raise(&self, space: &str, mark: Mark) -> io::Result<()> {
-        if self.memory().get(space).is_some_and(|known| known.has_reached(mark)) {
-            return Ok(());
-        }
-        for path in &self.files {
-            let mut file = LockedFile::open(path)?;
-            let known = file
-                .content
-                .entry(self.store.clone())
-                .or_default()
-                .entry(space.to_owned())
-                .or_default();
-            if !known.has_reached(mark) {
-                *known = known.max(mark);
-                file.write()?;
-            }
-        }
-        let mut memory = self.memory();
-        let known = memory.entry(space.to_owned()).or_default();
-        *known = known.max(mark);
-        Ok(())
+        self.raise_all(vec![(space.to_owned(), mark)])
     }
 
-    /// Refuses where a file knows another store: creating a space or a secret there would
+    /// Raises the floors of many spaces with few writes, and waits for it. Where one cannot be
+    /// raised, some of the others may be.
+    pub fn raise_all(&self, marks: Vec<(String, Mark)>) -> io::Result<()> {
+        let (answer, answered) = mpsc::channel();
+        self.ask(marks, Box::new(move |done| drop(answer.send(done))));
+        answered.recv().unwrap_or_else(|_| Err(unanswered()))
+    }
+
+    /// How often a log was synced for these floors.
+    pub fn syncs(&self) -> u64 {
+        lock_shared(&self.shared).syncs
+    }
+
+    /// Refuses where a log knows another store: creating a space or a secret there would
     /// start a second life of what the other store had.
     pub fn check_store(&self) -> io::Result<Result<(), OtherStore>> {
-        for path in &self.files {
-            let content = read(path)?;
-            if let Some(known) = content.keys().find(|known| **known != self.store) {
-                return Ok(Err(OtherStore {
-                    path: path.clone(),
-                    known: known.clone(),
-                    found: self.store.clone(),
-                }));
-            }
-        }
-        Ok(Ok(()))
+        let mut shared = lock_shared(&self.shared);
+        shared.follow_all()?;
+        let Some((paths, known)) = shared.other_store() else {
+            return Ok(Ok(()));
+        };
+        let mut paths = vec![paths.log.clone(), paths.old.clone()];
+        paths.retain(|path| path.exists());
+        let (known, found) = (known.to_owned(), self.store.clone());
+        // Where both are gone by now, there is nothing left that knows another store.
+        Ok(if paths.is_empty() { Ok(()) } else { Err(OtherStore { paths, known, found }) })
     }
 
-    fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Mark>> {
-        self.memory.lock().expect("no code panics while it holds the floors")
+    /// Has floors raised, and `answer` told of it. It is called on the runtime's threads, so it
+    /// neither waits nor looks at many marks.
+    fn ask(&self, marks: Vec<(String, Mark)>, answer: Answer) {
+        let each = marks.iter().map(|(space, mark)| (space.as_str(), *mark));
+        let is_few = marks.len() <= FEW;
+        if is_few && self.shared.try_lock().is_ok_and(|shared| shared.holds(each)) {
+            return answer(Ok(()));
+        }
+        self.writer.ask(marks, answer);
     }
+}
+
+/// The mark of a space in one log, which is read whole. To ask more than once, keep a
+/// [`FloorReader`].
+#[cfg(test)]
+pub(crate) fn mark_in(path: &Path, store: &str, space: &str) -> io::Result<Mark> {
+    FloorReader::new(path).mark(store, space)
 }
 
 /// The floor of a space that was never seen: nothing is known but the history that it must be on.
 /// That is the server of the latest advance, and the latest timeline that was met there.
 pub(crate) fn unseen<'a>(known: impl Iterator<Item = &'a Mark> + Clone) -> Mark {
-    let latest = known.clone().max_by_key(|mark| (mark.revision / ERA, mark.history.timeline));
+    let latest = known
+        .clone()
+        .max_by_key(|mark| (mark.revision / ERA, mark.history.timeline, mark.history.server));
     let server = latest.map(|mark| mark.history.server).unwrap_or_default();
     let there = known.map(|mark| mark.history).filter(|history| history.server == server);
     let history = there.max_by_key(|history| history.timeline).unwrap_or_default();
@@ -284,15 +335,29 @@ pub(crate) async fn raise_to(
     space: &str,
     mark: Mark,
 ) -> Result<(), StoreError> {
-    let (floors, space) = (floors.clone(), space.to_owned());
-    blocking(move || floors.raise(&space, mark)).await
+    raise_all(floors, vec![(space.to_owned(), mark)]).await
+}
+
+/// Makes the floor files know how far many spaces have come, with few writes.
+pub(crate) async fn raise_all(
+    floors: &Arc<Floors>,
+    marks: Vec<(String, Mark)>,
+) -> Result<(), StoreError> {
+    let (answer, answered) = oneshot::channel();
+    floors.ask(marks, Box::new(move |done| drop(answer.send(done))));
+    let done = match tokio::time::timeout(RAISE_TIME_MAX, answered).await {
+        Ok(answered) => answered.unwrap_or_else(|_| Err(unanswered())),
+        Err(_) => {
+            let late = format!("not written within {RAISE_TIME_MAX:?}; the disk may be stuck");
+            Err(io::Error::new(io::ErrorKind::TimedOut, late))
+        }
+    };
+    done.map_err(|error| problem(&error))
 }
 
 async fn blocking<T: Send + 'static>(
-    job: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+    job: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let problem =
-        |error: &dyn std::fmt::Display| StoreError::Unavailable(format!("the floor file: {error}"));
     match tokio::task::spawn_blocking(job).await {
         Ok(done) => done.map_err(|error| problem(&error)),
         Err(stopped) if stopped.is_cancelled() => Err(problem(&stopped)),
@@ -300,88 +365,20 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn problem(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(format!("the floor file: {error}"))
+}
 
-    fn mark(revision: u64, next: u64) -> Mark {
-        Mark { revision, next, ..Mark::default() }
-    }
+fn unanswered() -> io::Error {
+    io::Error::other("the thread that writes floors failed half-way; the log has more")
+}
 
-    fn on(history: (u64, u64), revision: u64) -> Mark {
-        let history = History { server: history.0, timeline: history.1 };
-        Mark { revision, next: 10, history, ..Mark::default() }
-    }
+fn lock_shared(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().expect("no code panics while it holds the floors")
+}
 
-    #[test]
-    fn a_lower_timeline_or_another_server_has_not_reached_a_floor_until_an_advance() {
-        let floor = on((7, 2), 5);
-        for (history, reached) in [((7, 2), true), ((7, 3), true), ((7, 1), false), ((8, 3), false)]
-        {
-            assert_eq!(on(history, 9).has_reached(floor), reached, "{history:?}");
-            assert!(on(history, crate::store::ERA).has_reached(floor), "{history:?}");
-        }
-        assert!(on((7, 1), 5).has_reached(mark(5, 10)));
-        // Once advanced there, that history is the one that counts.
-        assert_eq!(floor.max(on((8, 1), crate::store::ERA)).history, on((8, 1), 0).history);
-        assert_eq!(floor.max(on((7, 1), 9)).history, floor.history);
-    }
-
-    #[test]
-    fn a_new_space_must_be_made_on_the_latest_timeline() {
-        let floors = Floors::open("s1".to_owned(), Vec::new()).unwrap();
-        floors.raise("links", on((7, 2), 5)).unwrap();
-        let new = floors.of("new").unwrap().mark;
-        assert!(!new.is_seen() && new.history == on((7, 2), 0).history);
-        // An advance on another server has decided for all.
-        floors.raise("orders", on((8, 1), ERA)).unwrap();
-        assert_eq!(floors.of("new").unwrap().mark.history, on((8, 1), 0).history);
-    }
-
-    #[test]
-    fn a_floor_survives_the_process_and_only_rises() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("floors.json");
-        let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
-        open().raise("links", mark(7, 500)).unwrap();
-        let again = open();
-        again.raise("links", mark(3, 900)).unwrap();
-        assert_eq!(open().of("links").unwrap().mark, mark(7, 900));
-        assert_eq!(open().of("other").unwrap().mark, Mark::default());
-    }
-
-    #[test]
-    fn processes_that_share_a_file_see_each_others_floors_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("floors.json");
-        let open = || Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
-        let (one, two) = (open(), open());
-        one.raise("a", mark(1, 10)).unwrap();
-        two.raise("b", mark(2, 20)).unwrap();
-        two.raise("a", mark(5, 50)).unwrap();
-        assert_eq!(one.of("a").unwrap().mark, mark(5, 50));
-        assert_eq!(one.of("b").unwrap().mark, mark(2, 20));
-    }
-
-    #[test]
-    fn another_store_is_refused_by_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("floors.json");
-        let first = Floors::open("s1".to_owned(), vec![file.clone()]).unwrap();
-        assert!(first.check_store().unwrap().is_ok());
-        first.raise("a", mark(1, 1)).unwrap();
-        assert!(first.check_store().unwrap().is_ok());
-        let second = Floors::open("s2".to_owned(), vec![file]).unwrap();
-        let refusal = second.check_store().unwrap().unwrap_err().to_string();
-        assert!(refusal.contains("s1") && refusal.contains("s2"), "{refusal}");
-    }
-
-    #[test]
-    fn a_broken_file_is_named_and_not_taken_for_an_empty_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("floors.json");
-        std::fs::write(&file, "{").unwrap();
-        let error = Floors::open("s1".to_owned(), vec![file]).unwrap_err().to_string();
-        assert!(error.contains("floors.json") && error.contains("not a floor file"), "{error}");
-    }
+/// Files as a sentence names them.
+fn list(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    names.join(" and ")
 }
