@@ -13,8 +13,8 @@
 //! - A request that may or may not have been committed answers [`StoreError::InDoubt`].
 //! - Names are compared as bytes.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -23,9 +23,11 @@ use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 
+mod confirm;
 mod error;
 mod finding;
 pub mod keys;
+mod moving;
 mod name;
 mod open;
 mod ranges;
@@ -50,17 +52,19 @@ pub mod sqlite;
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod pool;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, unused_imports))]
+#[cfg_attr(not(feature = "mysql"), allow(dead_code, unused_imports))]
 mod schema;
 #[cfg(feature = "postgres")]
 mod tls;
 #[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod url;
 
+pub use confirm::{Confirm, Confirmed, Evidence};
 pub use error::{StoreError, WentBack};
 pub use finding::{Finding, Verdict};
 pub use keys::KeyStore;
-pub use name::{NameBatch, NamePurpose, NameRecord, Named, Naming, NewName};
+pub use moving::{MovedRow, MovedSpace, Part, Rows, RowsPage};
+pub use name::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Naming, NewName};
 pub use open::{Opening, check_url, open};
 pub use ranges::Ranges;
 pub use record::{
@@ -84,7 +88,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// name that the floor knows and the store does not is refused: its keys may be in use.
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError>;
 
-    /// Replaces the changeable settings of a space.
+    /// Replaces the changeable settings of a space. What it is importing is none of them, and stays.
     async fn tune(
         &self,
         space: &str,
@@ -116,9 +120,21 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// the answer is [`StoreError::Exhausted`].
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError>;
 
-    /// Closes a lease where its undrawn rest begins and makes the rest available again, in
-    /// one transaction. Does nothing when the lease is not open or not the caller's.
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError>;
+    /// Closes leases where drawing ended and makes what was not drawn available again, all in one
+    /// transaction. For each: how far its space has come with it. A lease that is not open, or not
+    /// the caller's, or does not end where the caller says, is left alone, and so is one whose space
+    /// is refused; the others are closed all the same. There may be
+    /// several leases of one space, and hundreds of spaces.
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError>;
+
+    /// Looks once more at what a change has left on record, and reads what decides which keys
+    /// leave, in one transaction that looks at the space's mark first. Where that lies below what the
+    /// change has reached, a store with several connections closes those that it has and asks over a
+    /// new one; only that answer is [`StoreError::WentBack`].
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError>;
 
     /// Extends the window that an instance holds of a worker, or leases the first worker that is
     /// free; [`StoreError::NoWorker`] where none is. The clock is the store's, or the caller's
@@ -135,15 +151,29 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// when the row of the worker does not say what its holder knows.
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError>;
 
-    /// Moves `next` up to at least that of `to`, drops what was given back, and begins a new era
-    /// of revisions, beyond all that any instance has seen and beyond `to`. What lies between is
-    /// never granted.
+    /// Moves `next` up to at least that of `to` and of every sighting on record, drops what was given
+    /// back and the sightings, and begins a new era of revisions, beyond all that any instance has
+    /// seen and beyond `to`. What lies between is never granted. A space that is importing is
+    /// [`StoreError::Sealed`].
     async fn advance(
         &self,
         space: &str,
         to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError>;
+
+    /// Writes down how far an instance has seen a space, while the store lies below that: an advance
+    /// goes beyond it. One sighting for each instance and space, which only rises. Changes no mark, and
+    /// does nothing where there is no such space.
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError>;
+
+    /// The highest of the sightings of a space on record, part by part ([`Mark::max`]).
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError>;
 
     /// Ends a space: nothing is granted any more. Sealing twice changes nothing.
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError>;
@@ -167,17 +197,19 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// A name on record, also when it was removed.
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError>;
 
-    /// The ordinals of a range that names occupy. Of a range that is granted they do not change
-    /// any more.
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError>;
-
-    /// Names without an ordinal, removed ones too, by key and after a given one.
+    /// Names without an ordinal, removed ones too, by key and after a given one. Read in one
+    /// transaction with the space's mark, which must have reached `reached`, as in
+    /// [`Store::confirm`].
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError>;
+
+    /// Names of one purpose, by key.
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError>;
 
     /// The most names of a batch.
     fn names_max(&self, purpose: NamePurpose) -> usize {
@@ -187,14 +219,43 @@ pub trait Store: fmt::Debug + Send + Sync {
         }
     }
 
+    /// How many keys of a space are names on record that were not removed (aliases, keys in use, digests), by space; of
+    /// all spaces where none is given. Spaces without names may be missing.
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError>;
+
+    /// Rows of a space, to be moved to another store.
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError>;
+
+    /// Makes a space that comes from another store: sealed, and `importing` what `tuning.importing`
+    /// says, so that nothing can be taken from it. One that is importing the same already is brought up
+    /// to what is given, and its mark never falls; any other is [`Created::Exists`] and left alone.
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError>;
+
+    /// Writes rows into a space that is importing this; those that are there already are left as
+    /// they are. A key that was retired while it was read may come as available and as used: then it is
+    /// used, in whatever order both come. Refused with [`StoreError::Outdated`] where the space is not
+    /// importing this.
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError>;
+
+    /// Opens a space that was importing this: from now on its keys can be taken, beyond everything
+    /// that was granted in the other store. Adds one to the revision that came with it, or to a later
+    /// one that it has reached since.
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError>;
+
     /// The lease under which an ordinal was, or may have been, handed out.
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError>;
 
     /// Leases by space and then by age, after a given one.
     async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError>;
 
-    /// Says that an instance lives (or, at its end, that it stopped), returns all spaces, and
-    /// tells which of the instance's last leases are not on record any more.
+    /// Says that an instance lives (or, at its end, that it stopped), returns how far all spaces have
+    /// come, and tells which of the instance's last leases are not on record any more. Whole
+    /// records are read only of the spaces that `pulse` names at another revision than the store has.
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError>;
 
     /// Instances by age, after a given one.

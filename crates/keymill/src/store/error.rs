@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::Opening;
 use crate::floor::{Floor, History, Mark};
 
 /// What can go wrong in a store.
@@ -95,6 +96,23 @@ impl StoreError {
              that, or allow it with --allow-unsafe-store or KEYMILL_ALLOW_UNSAFE_STORE=true (`keymill \
              store check` shows every setting)"
         ))
+    }
+
+    /// What to answer where a store is empty and may not be created.
+    pub fn empty(place: &str, opening: Opening) -> StoreError {
+        StoreError::Broken(if opening.secret_given {
+            format!(
+                "{place} does not exist or is empty, and its secret comes from KEYMILL_SECRET or \
+                 `secret_file`. A new store would begin with the first key of that secret again, and \
+                 repeat keys that the store has handed out before, if it was lost or is not the one \
+                 that was meant. Restore the store, or pass --new-store if no key of it was ever \
+                 handed out"
+            )
+        } else {
+            format!(
+                "{place} does not exist or is empty, and --require-existing forbids creating it"
+            )
+        })
     }
 
     /// A [`StoreError::WentBack`] with what showed it; `space advance` leads out.

@@ -2,7 +2,7 @@
 //!
 //! A change reads the space and what else it needs, decides, and commits in one transaction on
 //! condition that none of it has changed meanwhile; where it has, it begins again. etcd's own
-//! locks and leases, which end by time, are not used.
+//! locks are not used, nor its leases, which end by time: only an instance's sign of life hangs on one.
 //!
 //! # Invariants
 //!
@@ -10,16 +10,26 @@
 //! - The cluster's ID is part of the floor: another cluster, such as one that a snapshot was
 //!   restored to under another name, is refused.
 
+mod beat;
 mod clock;
+mod confirm;
 mod connection;
+mod docs;
 mod draft;
+mod findings;
+mod http;
+mod instances;
 mod keys;
 mod lists;
+mod moving;
 mod names;
+mod returns;
+mod sightings;
 mod turns;
 mod windows;
 
-use std::ops::Range;
+use std::collections::HashMap;
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use etcd_client::{GetOptions, TxnOp};
@@ -27,15 +37,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use connection::Members;
-use draft::{Draft, SpaceDoc, StoreDoc};
+use docs::{SpaceDoc, StoreDoc};
+use draft::{Draft, Wanted};
+use instances::Sign;
 use keys::Keys;
 use turns::Turns;
 
 use super::values::{from_json, json, now, time};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId,
-    LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening,
-    Place, Pulse, Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Beat, Confirm, Confirmed, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
+    LeaseAsk, LeaseId, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage,
+    NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 use crate::floor::{Floor, Lengths, Mark};
 use crate::instance::Instance;
@@ -47,15 +60,8 @@ pub struct EtcdStore {
     members: Members,
     keys: Keys,
     created: bool,
-}
-
-/// An instance, as it is written.
-#[derive(Debug, Serialize, Deserialize)]
-struct InstanceDoc {
-    instance: Instance,
-    address: Option<String>,
-    seen_at: Timestamp,
-    stopped_at: Option<Timestamp>,
+    /// The signs of life that this process keeps up, by instance.
+    signs: Mutex<HashMap<String, Sign>>,
 }
 
 /// The secret, as it is written.
@@ -69,11 +75,10 @@ impl EtcdStore {
     /// Connects to the cluster, and gives it keymill's stamp where it has none if `create`.
     pub async fn open(url: &str, opening: Opening) -> Result<EtcdStore, StoreError> {
         let (members, keys) = connection::parse(url)?;
-        let mut store = EtcdStore { members, keys, created: false };
+        let mut store = EtcdStore { members, keys, created: false, signs: Mutex::default() };
         if store.stamp().await?.is_none() {
             if !opening.create {
-                let place = store.members.shown();
-                return Err(StoreError::Broken(format!("{place} is empty, and is not created")));
+                return Err(StoreError::empty(&store.members.shown(), opening));
             }
             if opening.migrate {
                 let doc = json(&StoreDoc::new());
@@ -94,12 +99,13 @@ impl EtcdStore {
         &self,
         space: &str,
         leases: &[LeaseId],
-        names: &[&str],
+        names: &[NewName],
         mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
         let mut turns = Turns::new();
         loop {
-            let mut draft = Draft::read(&self.members, &self.keys, space, leases, names).await?;
+            let wanted = Wanted { space, leases, names };
+            let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
             let answer = decide(&mut draft)?;
             if draft.commit(&self.members).await? {
                 return Ok(answer);
@@ -165,7 +171,7 @@ impl Store for EtcdStore {
     ) -> Result<SpaceRecord, StoreError> {
         self.change(space, &[], &[], |draft| {
             let mut space = draft.space_above(floor)?;
-            space.tuning = tuning.clone();
+            space.tuning = space.tuned(tuning);
             space.mark.revision += 1;
             draft.move_to(&space);
             Ok(space)
@@ -193,12 +199,12 @@ impl Store for EtcdStore {
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         let found = self.members.read(vec![TxnOp::get(self.keys.space(space), None)]).await?;
         let doc = found.value(0).map(from_json::<SpaceDoc>).transpose()?;
-        let record = doc.map(|doc| doc.record(space, found.history));
+        let record = doc.map(|doc| doc.record(space, found.at.history));
         record.ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        Ok(self.spaces_now().await?.1)
+        self.all_spaces().await
     }
 
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -218,16 +224,15 @@ impl Store for EtcdStore {
         }
     }
 
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        self.change(&back.space, &[back.lease], &[], |draft| {
-            let mut space = draft.space_above(&back.floor)?;
-            if draft.close(back.lease, &back.instance, Some(&back.rest)) {
-                space.take_back(back.rest.clone());
-                draft.move_to(&space);
-            }
-            Ok(space.mark)
-        })
-        .await
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        self.take_back(backs).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        self.look_once_more(what).await
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
@@ -248,16 +253,20 @@ impl Store for EtcdStore {
         to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
-        self.change(space, &[], &[], |draft| {
-            let mut space = draft.space()?;
-            let passed = space.advance(to)?;
-            if !passed.is_empty() {
-                draft.record_lease(&space, passed, Purpose::Advance, by);
-            }
-            draft.move_to(&space);
-            Ok(space)
-        })
-        .await
+        self.advance_beyond(space, to, by).await
+    }
+
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError> {
+        self.put_sighting(space, instance, seen).await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        Ok(self.highest_sighting(space).await?.0)
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
@@ -274,8 +283,7 @@ impl Store for EtcdStore {
     }
 
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let keys: Vec<&str> = batch.names.iter().map(|new| new.key.as_str()).collect();
-        self.change(&batch.space, &[], &keys, |draft| draft.add_names(batch)).await
+        self.change(&batch.space, &[], &batch.names, |draft| draft.add_names(batch)).await
     }
 
     async fn remove_name(
@@ -285,29 +293,56 @@ impl Store for EtcdStore {
         owner: &str,
         floor: &Floor,
     ) -> Result<Option<NameRecord>, StoreError> {
-        self.change(space, &[], &[key], |draft| draft.remove_name(key, owner, floor)).await
+        let name = [NewName { key: key.to_owned(), ordinal: None }];
+        self.change(space, &[], &name, |draft| draft.remove_name(key, owner, floor)).await
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
         self.find_name(space, name).await
     }
 
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        self.skips_in(space, ordinals).await
-    }
-
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.unplaced_page(space, after, limit).await
+        self.unplaced_page(&confirm::mark_alone(space, reached), after, limit).await
     }
 
-    // A transaction of etcd has at most 128 operations.
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        self.name_page(page).await
+    }
+
+    // A transaction of etcd has at most 128 operations, and a name takes two of them.
     fn names_max(&self, _: NamePurpose) -> usize {
         50
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        self.name_counts(space).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        self.row_page(page).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        self.begin_moving_in(space).await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        self.move_in(space, importing, rows).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        self.finish_moving_in(space).await
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -319,30 +354,10 @@ impl Store for EtcdStore {
     }
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
-        let instance = &pulse.instance;
-        let started = instance.started_at.as_millisecond().unsigned_abs();
-        let key = self.keys.instance(started, &instance.id);
-        let known = self.members.read(vec![TxnOp::get(key.as_str(), None)]).await?;
-        let known: Option<InstanceDoc> = known.value(0).map(from_json).transpose()?;
-        let seen_at = time(now());
-        let doc = InstanceDoc {
-            instance: instance.clone(),
-            address: pulse.address.clone().or(known.and_then(|known| known.address)),
-            seen_at,
-            stopped_at: pulse.stopping.then_some(seen_at),
-        };
-        let age = (self.keys.age(&instance.id), started.to_string());
-        self.members.write(vec![(key, json(&doc)), age]).await?;
-        let store = self.identity().await?;
-        let (_, spaces) = self.spaces_now().await?;
-        let mut lost = Vec::new();
-        for (space, lease) in pulse.expected(&spaces) {
-            let held = self.lease_docs(space, &[lease]).await?;
-            if held.first().is_none_or(|held| held.holder.id != instance.id) {
-                lost.push(space.to_owned());
-            }
-        }
-        Ok(Beat { store, spaces, lost })
+        // Reading asks another member where one does not answer, and so does what follows then.
+        let beat = self.beat(pulse).await?;
+        self.show_life(pulse).await?;
+        Ok(beat)
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
@@ -363,7 +378,7 @@ impl Store for EtcdStore {
     }
 
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        self.members.findings(&self.keys).await
+        self.findings().await
     }
 
     fn place(&self) -> Place {
@@ -391,6 +406,10 @@ fn fold_error(place: &str, error: &etcd_client::Error) -> StoreError {
             shown = format!("{shown}: {text}");
         }
         cause = error.source();
+    }
+    if shown.contains("database space exceeded") {
+        // In doubt like any other: the change that fills the quota is made, and answered so.
+        shown.push_str("; `keymill store check` says what to do");
     }
     let denied = ["authentication failed", "permission denied", "user name is empty"];
     if denied.iter().any(|reason| shown.contains(reason)) {

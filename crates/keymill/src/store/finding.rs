@@ -46,12 +46,17 @@ impl Finding {
         self
     }
 
+    /// What is found and what should be.
+    pub fn in_words(&self) -> String {
+        format!("{} is {}, should be {}", self.setting, self.found, self.wanted)
+    }
+
     /// What makes a store unsafe, in words; `None` where nothing does.
     pub fn unsafe_ones(findings: &[Finding]) -> Option<String> {
         let unsafe_ones: Vec<String> = findings
             .iter()
             .filter(|it| it.verdict == Verdict::Unsafe)
-            .map(|it| format!("{} is {}, should be {}", it.setting, it.found, it.wanted))
+            .map(Finding::in_words)
             .collect();
         (!unsafe_ones.is_empty()).then(|| unsafe_ones.join("; "))
     }

@@ -8,38 +8,50 @@
 //!
 //! - Transactions are `READ COMMITTED`: what is read after the lock is what the last holder of
 //!   the lock left, and a name that is not there yet is not locked by gaps.
+//! - What decides anything is read in a transaction, which looks itself whether its server takes
+//!   writes and statements mean what they should (`session`). Lists outside of one have a limit of
+//!   their own.
 
+mod confirm;
 mod connection;
 mod digests;
+mod give_back;
+mod heartbeat;
+mod hosts;
+mod import;
 mod keys;
+mod moving;
 mod names;
 mod pools;
 mod rows;
+mod session;
+mod sightings;
 mod sql;
 mod text;
 mod tx;
 mod used;
 mod windows;
 
-use std::ops::Range;
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use deadpool::managed::{Object, Pool};
 use mysql_async::params;
 
-use connection::Hosts;
-use rows::{column, instance_from, lease_from, name_from, space_from};
+use hosts::Hosts;
+use rows::{column, instance_from, lease_from, name_from};
 use sql::{
-    IMPORTED, INSTANCE_PAGE, INSTANCE_SEEN, LEASE_OF, LEASE_PAGE, NAME, SECRET, SECRET_FORGET,
-    SECRET_MAKE, SKIPS, SPACE, SPACE_SEAL, SPACE_TUNE, SPACES, STORE, UNPLACED,
+    INSTANCE_PAGE, LEASE_OF, LEASE_PAGE, NAME_PAGE, SECRET, SECRET_FORGET, SECRET_MAKE, SPACE_SEAL,
+    SPACE_TUNE,
 };
 use tx::Tx;
 
-use super::values::{json, signed, time, unsigned};
+use super::values::{json, signed, time};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, pool,
+    Beat, Confirm, Confirmed, Created, Evidence, Finding, GiveBack, Grant, InstancePage,
+    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch,
+    NamePage, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Purpose, Rows, RowsPage,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
@@ -68,13 +80,51 @@ impl MysqlStore {
     async fn begin(&self) -> Result<Tx, StoreError> {
         Tx::begin(self.connection().await?).await
     }
+
+    /// A transaction that is to change nothing, on a server that was looked at.
+    async fn begin_reading(&self) -> Result<Tx, StoreError> {
+        let mut tx = self.begin().await?;
+        match tx.identity().await {
+            Ok(_) => Ok(tx),
+            Err(error) => tx.finish_reading(Err(error)).await,
+        }
+    }
+
+    async fn confirm_once(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.confirm(what).await;
+        tx.finish_reading(answer).await
+    }
+
+    async fn unplaced_once(
+        &self,
+        what: &Confirm,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.unplaced(what, after, limit).await;
+        tx.finish_reading(answer).await
+    }
+
+    /// Whether an answer does not count yet. A store that seems to have gone back may be a server that
+    /// lags behind, at the other end of connections that lead there still: these are given up, and the
+    /// question is asked once more over a new one.
+    fn is_to_be_asked_again<T>(&self, answer: &Result<T, StoreError>) -> bool {
+        let went_back = matches!(answer, Err(StoreError::WentBack(_)));
+        if went_back {
+            self.pool.manager().give_up_all();
+        }
+        went_back
+    }
 }
 
 #[async_trait]
 impl Store for MysqlStore {
     async fn identity(&self) -> Result<String, StoreError> {
-        let rows = self.connection().await?.query(STORE, ()).await?;
-        Ok(column(&rows[0], 0))
+        let mut tx = self.begin().await?;
+        let answer = tx.identity().await;
+        tx.finish_reading(answer).await
     }
 
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
@@ -91,8 +141,8 @@ impl Store for MysqlStore {
     ) -> Result<SpaceRecord, StoreError> {
         let mut tx = self.begin().await?;
         let answer = async {
-            tx.space_above(space, floor).await?;
-            tx.execute(SPACE_TUNE, params! { space, "tuning" => json(tuning) }).await?;
+            let tuning = tx.space_above(space, floor).await?.tuned(tuning);
+            tx.execute(SPACE_TUNE, params! { space, "tuning" => json(&tuning) }).await?;
             tx.space(space).await
         };
         let answer = answer.await;
@@ -112,14 +162,16 @@ impl Store for MysqlStore {
     }
 
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
-        let rows = self.connection().await?.query(SPACE, params! { space }).await?;
-        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))?;
-        space_from(row)
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.look(space).await;
+        let found = tx.finish_reading(answer).await?;
+        found.ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        let rows = self.connection().await?.query(SPACES, ()).await?;
-        rows.iter().map(space_from).collect()
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.spaces().await;
+        tx.finish_reading(answer).await
     }
 
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -132,19 +184,21 @@ impl Store for MysqlStore {
         tx.finish(answer).await?
     }
 
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = async {
-            let mut space = tx.space_above(&back.space, &back.floor).await?;
-            let (start, end) = (Some(signed(back.rest.start)), Some(signed(back.rest.end)));
-            if tx.close(&back.space, back.lease, &back.instance, start, end).await? {
-                space.take_back(back.rest.clone());
-                tx.move_to(&space).await?;
-            }
-            Ok(space.mark)
-        };
-        let answer = answer.await;
+        let answer = tx.give_back(backs).await;
         tx.finish(answer).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let answer = self.confirm_once(what).await;
+        if self.is_to_be_asked_again(&answer) {
+            return self.confirm_once(what).await;
+        }
+        answer
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
@@ -172,9 +226,10 @@ impl Store for MysqlStore {
     ) -> Result<SpaceRecord, StoreError> {
         let mut tx = self.begin().await?;
         let answer = async {
-            tx.identity().await?;
             let mut space = tx.space(space).await?;
-            let passed = space.advance(to)?;
+            tx.identity().await?;
+            let sighted = tx.sighted(&space.name).await?;
+            let passed = space.advance(sighted.map_or(to, |sighted| to.max(sighted)))?;
             tx.know(by).await?;
             if !passed.is_empty() {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
@@ -182,10 +237,28 @@ impl Store for MysqlStore {
             tx.define(&space).await?;
             tx.move_to(&space).await?;
             tx.drop_pool(&space.name).await?;
+            tx.drop_sightings(&space.name).await?;
             Ok(space)
         };
         let answer = answer.await;
         tx.finish(answer).await
+    }
+
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.report_sighting(space, instance, seen).await;
+        tx.finish(answer).await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.sighted(space).await;
+        tx.finish_reading(answer).await
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
@@ -218,32 +291,38 @@ impl Store for MysqlStore {
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        let mut connection = self.connection().await?;
-        let rows = connection.query(NAME, params! { space, "key" => &name.key }).await?;
-        if let (None, Some(ordinal)) = (rows.first(), name.ordinal) {
-            let params = params! { space, "ordinal" => signed(ordinal) };
-            let rows = connection.query(IMPORTED, params).await?;
-            return Ok(rows.first().map(|row| name.imported(space, time(column(row, 0)))));
-        }
-        Ok(rows.first().map(name_from))
-    }
-
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
-        let rows = self.connection().await?.query(SKIPS, params! { space, start, end }).await?;
-        Ok(rows.iter().map(|row| unsigned(column(row, 0))).collect())
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.named(space, name).await;
+        tx.finish_reading(answer).await
     }
 
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        let after = after.unwrap_or_default();
-        let rows =
-            self.connection().await?.query(UNPLACED, params! { space, after, limit }).await?;
-        Ok(rows.iter().map(|row| column(row, 0)).collect())
+        let (space, evidence) = (space.to_owned(), Evidence::Mark);
+        let what = Confirm { space, reached, evidence, skips_in: 0..0 };
+        let answer = self.unplaced_once(&what, after, limit).await;
+        if self.is_to_be_asked_again(&answer) {
+            return self.unplaced_once(&what, after, limit).await;
+        }
+        answer
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let params = params! {
+            "space" => &page.space,
+            "purpose" => page.purpose.name(),
+            "removed" => page.removed,
+            // No key is empty.
+            "after" => page.after.as_deref().unwrap_or_default(),
+            "limit" => page.limit,
+        };
+        let rows = self.connection().await?.query(NAME_PAGE, params).await?;
+        Ok(rows.iter().map(name_from).collect())
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -263,21 +342,7 @@ impl Store for MysqlStore {
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = async {
-            let id = &pulse.instance.id;
-            tx.know(&pulse.instance).await?;
-            let (address, stopping) = (pulse.address.clone(), pulse.stopping);
-            tx.execute(INSTANCE_SEEN, params! { id, address, stopping }).await?;
-            let spaces = tx.spaces().await?;
-            let mut lost = Vec::new();
-            for (space, lease) in pulse.expected(&spaces) {
-                if !tx.has_lease(space, lease, id).await? {
-                    lost.push(space.to_owned());
-                }
-            }
-            Ok(Beat { store: tx.identity().await?, spaces, lost })
-        };
-        let answer = answer.await;
+        let answer = tx.heartbeat(pulse).await;
         tx.finish(answer).await
     }
 
@@ -296,8 +361,8 @@ impl Store for MysqlStore {
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
         let mut tx = self.begin().await?;
         let answer = async {
+            tx.identity().await?;
             if let Some(secret) = candidate {
-                tx.identity().await?;
                 tx.execute(SECRET_MAKE, params! { secret }).await?;
             }
             let rows = tx.query(SECRET, ()).await?;
@@ -332,6 +397,41 @@ impl Store for MysqlStore {
     fn place(&self) -> Place {
         let location = self.pool.manager().shown();
         Place { kind: "mysql", location, created: self.created }
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.count_names(space).await;
+        tx.finish_reading(answer).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.moved_rows(page).await;
+        tx.finish_reading(answer).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.begin_import(space).await;
+        tx.finish(answer).await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.import_rows(space, importing, rows).await;
+        tx.finish(answer).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.finish_import(space).await;
+        tx.finish(answer).await
     }
 }
 

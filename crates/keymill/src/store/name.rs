@@ -88,6 +88,21 @@ pub struct NameRecord {
     pub removed_at: Option<Timestamp>,
 }
 
+/// Which names to list.
+#[derive(Debug, Clone)]
+pub struct NamePage {
+    /// Of which space.
+    pub space: String,
+    /// Only those of this purpose. Keys in use that are kept as mere ordinals are not listed.
+    pub purpose: NamePurpose,
+    /// With those that were removed.
+    pub removed: bool,
+    /// Those after this one, as bytes.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: u32,
+}
+
 impl NameBatch {
     /// Refuses names whose ordinals were looked for among other generations than the space has: a
     /// name that could not be generated then may be a key now. So from a growth on, no name

@@ -9,6 +9,9 @@ use super::{Store, StoreError};
 pub struct Opening {
     /// Make what is not there: the file, the schema.
     pub create: bool,
+    /// Where that is forbidden, whether it is because the secret comes from outside the store: keys
+    /// of it may have been handed out by a store that was lost.
+    pub secret_given: bool,
     /// Use it although a failure may cost a repeated key.
     pub allow_unsafe: bool,
     /// Bring its schema up to date.
@@ -17,7 +20,7 @@ pub struct Opening {
 
 impl Default for Opening {
     fn default() -> Opening {
-        Opening { create: true, allow_unsafe: false, migrate: true }
+        Opening { create: true, secret_given: false, allow_unsafe: false, migrate: true }
     }
 }
 
@@ -70,7 +73,7 @@ pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreEr
             let path = sqlite_path(url).to_owned();
             // Opening may wait for another process that makes the schema.
             let opened = tokio::task::spawn_blocking(move || {
-                super::sqlite::SqliteStore::open(path.as_ref(), opening.create)
+                super::sqlite::SqliteStore::open(path.as_ref(), opening)
             });
             Ok(Arc::new(opened.await.expect("opening does not panic")?))
         }

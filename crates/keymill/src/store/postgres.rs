@@ -4,6 +4,9 @@
 //! more; never a sequence, which a crash may set back. Several hosts may be named: the one that
 //! takes writes is found, and found again after a failover.
 //!
+//! Everything runs in transactions that bring their settings along, and nothing lasts longer than one:
+//! so a pooler in transaction mode may stand in between, and the defaults of a server do not matter.
+//!
 //! # Invariants
 //!
 //! - Every transaction learns the system identifier and the timeline of the server it runs on,
@@ -11,118 +14,52 @@
 //! - A warning at commit is a doubt: the server says so when it gave up waiting for its
 //!   synchronous standby.
 
+mod begin;
+mod confirm;
 mod connection;
+mod digests;
 mod findings;
+mod give_back;
+mod heartbeat;
+mod hosts;
+mod import;
 mod keys;
+mod moving;
 mod names;
+mod param;
 mod rows;
 mod schema;
+mod sql;
 mod tx;
 mod windows;
 
-use std::ops::Range;
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use deadpool::managed::{Object, Pool};
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
-use connection::Hosts;
+use begin::View;
+use hosts::Hosts;
+use param::Params;
 use rows::{instance_from, lease_from, name_from, space_from};
+use sql::{
+    INSTANCE_PAGE, LEASE_OF, LEASE_PAGE, NAME_PAGE, NAME_PAGE_REMOVED, SECRET, SECRET_FORGET,
+    SECRET_MAKE, SIGHTINGS_DROP, SPACE_SEAL, SPACE_TUNE, SPACES,
+};
 use tx::Tx;
 
-use super::values::{json, signed, time, unsigned};
+use super::values::{json, signed, time};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Purpose, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, pool,
+    Beat, Confirm, Confirmed, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
+    KeyStore, LeaseAsk, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage,
+    NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Purpose, Rows, RowsPage,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, pool,
 };
 use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
-
-const STORE: &str = "SELECT identity, (SELECT system_identifier FROM pg_control_system()),
-    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM store";
-const SPACE: &str =
-    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned, base FROM spaces WHERE name = $1";
-const SPACE_LOCK: &str =
-    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned, base FROM spaces WHERE name = $1 FOR UPDATE";
-const SPACES: &str =
-    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-    returned, base FROM spaces ORDER BY name";
-const SPACE_MAKE: &str = "INSERT INTO spaces
-    (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    ON CONFLICT DO NOTHING";
-const SPACE_MOVE: &str =
-    "UPDATE spaces SET next = $2, revision = $3, returned = $4, base = $5 WHERE name = $1";
-const SPACE_TUNE: &str = "UPDATE spaces SET tuning = $2, revision = revision + 1 WHERE name = $1";
-const SPACE_DEFINE: &str = "UPDATE spaces SET definition = $2, capacity = $3 WHERE name = $1";
-const SPACE_SEAL: &str =
-    "UPDATE spaces SET sealed = true, revision = revision + 1 WHERE name = $1 AND NOT sealed";
-const LEASE_ADD: &str = "INSERT INTO leases
-    (space, lease, start_ordinal, end_ordinal, purpose, instance, granted_at)
-    VALUES ($1, $2, $3, $4, $5, $6, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
-const LEASE_CLOSE: &str = "UPDATE leases SET closed_at_ordinal = coalesce($4, end_ordinal),
-    closed_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    WHERE space = $1 AND lease = $2 AND instance = $3 AND closed_at IS NULL
-    AND coalesce($5, end_ordinal) = end_ordinal";
-const LEASE_EXISTS: &str =
-    "SELECT EXISTS (SELECT 1 FROM leases WHERE space = $1 AND lease = $2 AND instance = $3)";
-const LEASE_OF: &str =
-    "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
-    granted_at, closed_at, id, host, pid, version, started_at
-    FROM leases JOIN instances ON id = instance WHERE space = $1 AND start_ordinal <= $2
-    AND coalesce(closed_at_ordinal, end_ordinal) > $2 ORDER BY start_ordinal DESC LIMIT 1";
-const LEASE_PAGE: &str = "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal,
-    purpose, granted_at, closed_at, id, host, pid, version, started_at
-    FROM leases JOIN instances ON id = instance
-    WHERE ($1::text IS NULL OR space = $1) AND (space, lease) > ($2, $3)
-    ORDER BY space, lease LIMIT $4";
-const HELD_ELSEWHERE: &str = "SELECT coalesce(sum(end_ordinal - start_ordinal), 0)::bigint
-    FROM leases WHERE space = $1 AND instance <> $2 AND closed_at IS NULL AND purpose = 'lease'";
-// One by one, because without statistics the server would read all of a space to find many.
-const NAMES: &str = "SELECT found.* FROM unnest($2::text[]) AS wanted (key) CROSS JOIN LATERAL (
-    SELECT space, names.key, ordinal, purpose, owner, created_at, removed_at
-    FROM names WHERE space = $1 AND names.key = wanted.key LIMIT 1) AS found";
-const NAMES_PUT: &str = "INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
-    SELECT $1, key, ordinal, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    FROM unnest($2::text[], $3::bigint[]) AS new (key, ordinal)
-    ON CONFLICT (space, key) DO UPDATE SET purpose = excluded.purpose, owner = excluded.owner,
-    created_at = excluded.created_at, removed_at = NULL";
-const NAME_REMOVE: &str = "UPDATE names
-    SET removed_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    WHERE space = $1 AND key = $2";
-const IMPORTED: &str = "SELECT found.* FROM unnest($2::bigint[]) AS wanted (ordinal)
-    CROSS JOIN LATERAL (SELECT imported.ordinal, imported_at
-    FROM imported WHERE space = $1 AND imported.ordinal = wanted.ordinal LIMIT 1) AS found";
-const IMPORTED_ADD: &str = "INSERT INTO imported (space, ordinal, imported_at)
-    SELECT $1, ordinal, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    FROM unnest($2::bigint[]) AS new (ordinal)";
-const SKIPS: &str = "SELECT ordinal FROM names
-    WHERE space = $1 AND ordinal >= $2 AND ordinal < $3
-    UNION SELECT ordinal FROM imported
-    WHERE space = $1 AND ordinal >= $2 AND ordinal < $3 ORDER BY ordinal";
-const UNPLACED: &str = "SELECT key FROM names
-    WHERE space = $1 AND ordinal IS NULL AND key > $2 ORDER BY key LIMIT $3";
-const INSTANCE_KNOW: &str = "INSERT INTO instances
-    (id, host, pid, version, started_at, seen_at)
-    VALUES ($1, $2, $3, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    ON CONFLICT DO NOTHING";
-const INSTANCE_SEEN: &str = "UPDATE instances SET address = coalesce($2, address),
-    seen_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-    stopped_at = CASE WHEN $3 THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END
-    WHERE id = $1";
-const INSTANCE_PAGE: &str =
-    "SELECT id, host, pid, version, started_at, address, seen_at, stopped_at
-    FROM instances WHERE $1::text IS NULL
-    OR (started_at, id) > (SELECT started_at, id FROM instances WHERE id = $1)
-    ORDER BY started_at, id LIMIT $2";
-const SECRET: &str = "SELECT secret FROM secret";
-const SECRET_MAKE: &str = "INSERT INTO secret
-    VALUES (1, $1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) ON CONFLICT DO NOTHING";
-const SECRET_FORGET: &str = "DELETE FROM secret";
 
 /// A PostgreSQL database as a store.
 #[derive(Debug)]
@@ -144,16 +81,60 @@ impl PostgresStore {
         pool::get(&self.pool).await
     }
 
+    /// A transaction that changes something.
     async fn begin(&self) -> Result<Tx, StoreError> {
-        Tx::begin(self.connection().await?).await
+        self.begin_with(View::Latest).await
+    }
+
+    /// A transaction that changes nothing.
+    async fn look(&self) -> Result<Tx, StoreError> {
+        self.begin_with(View::Snapshot).await
+    }
+
+    /// Where a connection turns out to lead to a server that is not the one to use any more, nothing was
+    /// asked of it yet: a new one is asked.
+    async fn begin_with(&self, view: View) -> Result<Tx, StoreError> {
+        let hosts = self.pool.manager();
+        let generation = hosts.generation();
+        let tx = Tx::begin(self.connection().await?, view).await;
+        if tx.is_ok() || hosts.generation() == generation {
+            return tx;
+        }
+        Tx::begin(self.connection().await?, view).await
+    }
+
+    /// One statement that changes nothing.
+    async fn read(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.query(sql, params).await;
+        tx.end(answer).await
+    }
+
+    async fn confirm_once(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.confirm(what).await;
+        tx.end(answer).await
+    }
+
+    async fn unplaced_once(
+        &self,
+        space: &str,
+        reached: Mark,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.unplaced(space, reached, after, limit).await;
+        tx.end(answer).await
     }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     async fn identity(&self) -> Result<String, StoreError> {
-        let rows = self.connection().await?.query(STORE, &[]).await?;
-        Ok(rows[0].get(0))
+        let tx = self.look().await?;
+        let identity = tx.identity().to_owned();
+        tx.end(Ok(identity)).await
     }
 
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
@@ -170,8 +151,8 @@ impl Store for PostgresStore {
     ) -> Result<SpaceRecord, StoreError> {
         let tx = self.begin().await?;
         let answer = async {
-            tx.space_above(space, floor).await?;
-            tx.execute(SPACE_TUNE, &[&space, &json(tuning)]).await?;
+            let tuning = tx.space_above(space, floor).await?.tuned(tuning);
+            tx.execute(SPACE_TUNE, &[&space, &json(&tuning)]).await?;
             tx.space(space).await
         };
         let answer = answer.await;
@@ -191,17 +172,16 @@ impl Store for PostgresStore {
     }
 
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history().await?;
-        let rows = connection.query(SPACE, &[&space]).await?;
-        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))?;
-        space_from(row, history)
+        let tx = self.look().await?;
+        let answer = tx.look(space).await;
+        tx.end(answer).await?.ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history().await?;
-        let rows = connection.query(SPACES, &[]).await?;
+        let tx = self.look().await?;
+        let history = tx.history();
+        let answer = tx.query(SPACES, &[]).await;
+        let rows = tx.end(answer).await?;
         rows.iter().map(|row| space_from(row, history)).collect()
     }
 
@@ -215,19 +195,18 @@ impl Store for PostgresStore {
         tx.finish(answer).await?
     }
 
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let tx = self.begin().await?;
-        let answer = async {
-            let mut space = tx.space_above(&back.space, &back.floor).await?;
-            let (start, end) = (Some(signed(back.rest.start)), Some(signed(back.rest.end)));
-            if tx.close(&back.space, back.lease, &back.instance, start, end).await? {
-                space.take_back(back.rest.clone());
-                tx.move_to(&space).await?;
-            }
-            Ok(space.mark)
-        };
-        let answer = answer.await;
+        let answer = tx.give_back(backs).await;
         tx.finish(answer).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let answer = self.confirm_once(what).await;
+        or_again(answer, self.confirm_once(what)).await
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
@@ -237,8 +216,9 @@ impl Store for PostgresStore {
     }
 
     async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
-        let rows = self.connection().await?.query(windows::CLOCK, &[]).await?;
-        Ok(rows[0].get(0))
+        let row = self.connection().await?.inspect(windows::CLOCK).await?;
+        let clock = row.get(0).and_then(|millis| millis.parse().ok());
+        clock.ok_or_else(|| StoreError::Broken("the server's clock shows no time".to_owned()))
     }
 
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
@@ -256,7 +236,8 @@ impl Store for PostgresStore {
         let tx = self.begin().await?;
         let answer = async {
             let mut space = tx.space(space).await?;
-            let passed = space.advance(to)?;
+            let sighted = tx.sighted(&space.name).await?;
+            let passed = space.advance(sighted.map_or(to, |sighted| to.max(sighted)))?;
             tx.know(by).await?;
             if !passed.is_empty() {
                 tx.record_lease(&space, passed, Purpose::Advance, &by.id).await?;
@@ -264,10 +245,28 @@ impl Store for PostgresStore {
             tx.define(&space).await?;
             tx.move_to(&space).await?;
             tx.drop_pool(&space.name).await?;
+            tx.execute(SIGHTINGS_DROP, &[&space.name]).await?;
             Ok(space)
         };
         let answer = answer.await;
         tx.finish(answer).await
+    }
+
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.report_sighting(space, instance, seen).await;
+        tx.finish(answer).await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.sighted(space).await;
+        tx.end(answer).await
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
@@ -300,70 +299,53 @@ impl Store for PostgresStore {
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        let connection = self.connection().await?;
-        let rows = connection.query(NAMES, &[&space, &vec![&name.key]]).await?;
-        if let (None, Some(ordinal)) = (rows.first(), name.ordinal) {
-            let rows = connection.query(IMPORTED, &[&space, &vec![signed(ordinal)]]).await?;
-            return Ok(rows.first().map(|row| name.imported(space, time(row.get(1)))));
-        }
-        Ok(rows.first().map(name_from))
-    }
-
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
-        let rows = self.connection().await?.query(SKIPS, &[&space, &start, &end]).await?;
-        Ok(rows.iter().map(|row| unsigned(row.get(0))).collect())
+        let tx = self.look().await?;
+        let answer = tx.named(space, name).await;
+        tx.end(answer).await
     }
 
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        let (after, limit) = (after.unwrap_or_default(), i64::from(limit));
-        let rows = self.connection().await?.query(UNPLACED, &[&space, &after, &limit]).await?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        let after = after.unwrap_or_default();
+        let answer = self.unplaced_once(space, reached, after, limit).await;
+        or_again(answer, self.unplaced_once(space, reached, after, limit)).await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let (purpose, limit) = (page.purpose.name(), i64::from(page.limit));
+        let after = page.after.as_deref().unwrap_or_default();
+        let sql = if page.removed { NAME_PAGE_REMOVED } else { NAME_PAGE };
+        let rows = self.read(sql, &[&page.space, &purpose, &after, &limit]).await?;
+        Ok(rows.iter().map(name_from).collect())
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        let rows = self.connection().await?.query(LEASE_OF, &[&space, &signed(ordinal)]).await?;
+        let rows = self.read(LEASE_OF, &[&space, &signed(ordinal)]).await?;
         Ok(rows.first().map(lease_from))
     }
 
     async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
         let (space, lease) = page.after.clone().unwrap_or_default();
         let limit = i64::from(page.limit);
-        let connection = self.connection().await?;
-        let rows =
-            connection.query(LEASE_PAGE, &[&page.space, &space, &signed(lease), &limit]).await?;
+        let rows = self.read(LEASE_PAGE, &[&page.space, &space, &signed(lease), &limit]).await?;
         Ok(rows.iter().map(lease_from).collect())
     }
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let tx = self.begin().await?;
-        let answer = async {
-            let id = &pulse.instance.id;
-            tx.know(&pulse.instance).await?;
-            tx.execute(INSTANCE_SEEN, &[id, &pulse.address, &pulse.stopping]).await?;
-            let spaces = tx.spaces().await?;
-            let mut lost = Vec::new();
-            for (space, lease) in pulse.expected(&spaces) {
-                if !tx.has_lease(space, lease, id).await? {
-                    lost.push(space.to_owned());
-                }
-            }
-            Ok(Beat { store: tx.identity().to_owned(), spaces, lost })
-        };
-        let answer = answer.await;
+        let answer = tx.heartbeat(pulse).await;
         tx.finish(answer).await
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        let connection = self.connection().await?;
         let limit = i64::from(page.limit);
-        let rows = connection.query(INSTANCE_PAGE, &[&page.after, &limit]).await?;
-        let record = |row: &tokio_postgres::Row| InstanceRecord {
+        let rows = self.read(INSTANCE_PAGE, &[&page.after, &limit]).await?;
+        let record = |row: &Row| InstanceRecord {
             instance: instance_from(row, 0),
             address: row.get(5),
             seen_at: time(row.get(6)),
@@ -407,6 +389,54 @@ impl Store for PostgresStore {
         let location = self.pool.manager().shown();
         Place { kind: "postgres", location, created: self.created }
     }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.count_names(space).await;
+        tx.end(answer).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.moved_rows(page).await;
+        tx.end(answer).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.begin_import(space).await;
+        tx.finish(answer).await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.import_rows(space, importing, rows).await;
+        tx.finish(answer).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.finish_import(space).await;
+        tx.finish(answer).await
+    }
+}
+
+/// An answer that reads what a change has left on record. Where the store seems to lie below that change,
+/// [`Tx::end`] has given up all connections, and the answer over a new one is what counts: an old
+/// primary may still answer over those that were made to it before.
+async fn or_again<T>(
+    answer: Result<T, StoreError>,
+    again: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match answer {
+        Err(StoreError::WentBack(_)) => again.await,
+        answer => answer,
+    }
 }
 
 /// The one place where PostgreSQL's errors become the store's.
@@ -422,6 +452,11 @@ fn fold_error(place: &str, error: &tokio_postgres::Error) -> StoreError {
         | &SqlState::UNDEFINED_COLUMN
         | &SqlState::INVALID_SCHEMA_NAME => StoreError::Broken(format!(
             "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
+        )),
+        &SqlState::READ_ONLY_SQL_TRANSACTION
+        | &SqlState::FEATURE_NOT_SUPPORTED
+        | &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => StoreError::Unavailable(format!(
+            "{place} takes no writes, it may be a standby: {message}"
         )),
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Broken(format!(
             "{place}: {message}; let this user do that, or run `keymill store migrate` as one who may"

@@ -34,6 +34,27 @@ impl Ranges {
         Some(taken)
     }
 
+    /// Whether they are what they should be, and lie below an ordinal: others may have written them.
+    pub fn are_sound(&self, below: u64) -> bool {
+        let mut from = 0;
+        self.0.iter().all(|&(start, end)| {
+            let sound = from <= start && start < end && end <= below;
+            from = end;
+            sound
+        })
+    }
+
+    /// Whether an ordinal is in one of them.
+    pub fn contains(&self, ordinal: u64) -> bool {
+        let after = self.0.partition_point(|(start, _)| *start <= ordinal);
+        after > 0 && ordinal < self.0[after - 1].1
+    }
+
+    /// All of them, by start.
+    pub fn each(&self) -> impl Iterator<Item = Range<u64>> {
+        self.0.iter().map(|(start, end)| *start..*end)
+    }
+
     /// Forgets them all.
     pub fn clear(&mut self) {
         self.0.clear();
@@ -52,6 +73,8 @@ mod tests {
         }
         assert_eq!(ranges.count(), 10);
         assert_eq!(serde_json::to_string(&ranges).unwrap(), "[[5,10],[20,25]]");
+        let within = [4, 5, 9, 10, 24, 25].map(|ordinal| ranges.contains(ordinal));
+        assert_eq!(within, [false, true, true, false, true, false]);
         let taken = [3, 100, u64::MAX, 1].map(|size| ranges.take(size));
         assert_eq!(taken, [Some(5..8), Some(8..10), Some(20..25), None]);
     }

@@ -1,11 +1,12 @@
 //! What a store is asked and what it answers: plain records, the same for every store.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{ERA, Ranges, StoreError, keys, must_be_on_record, next_era};
+use super::{ERA, Ranges, StoreError, WentBack, keys, must_be_on_record, next_era};
 use crate::floor::{Floor, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Kind, Tuning};
@@ -96,7 +97,7 @@ pub struct Grant {
 /// A lease's number within its space: the space's revision that granted it.
 pub type LeaseId = u64;
 
-/// The undrawn rest of a lease.
+/// A lease to close, with what was not drawn of it.
 #[derive(Debug, Clone)]
 pub struct GiveBack {
     /// Of which space.
@@ -105,8 +106,13 @@ pub struct GiveBack {
     pub instance: String,
     /// Which lease.
     pub lease: LeaseId,
-    /// What was not drawn; it ends where the lease ends, and may be empty.
-    pub rest: Range<u64>,
+    /// Where the lease ends, as its holder knows it.
+    pub end: u64,
+    /// Where drawing ended: nothing from here on was drawn.
+    pub closed_at: u64,
+    /// What was not drawn, in order: what came back to the holder below `closed_at`, and the rest from
+    /// there to the end.
+    pub returned: Vec<Range<u64>>,
     /// What the space must have reached.
     pub floor: Floor,
 }
@@ -133,7 +139,7 @@ pub struct LeaseRecord {
 }
 
 /// Why a range of ordinals is on record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
@@ -169,6 +175,8 @@ pub struct Pulse {
     pub stopping: bool,
     /// The last lease it got of each space.
     pub last_leases: Vec<(String, LeaseId)>,
+    /// The spaces that it serves, by name, each with the revision that it knows.
+    pub serves: Vec<(String, u64)>,
 }
 
 /// The store's answer to a sign of life.
@@ -176,8 +184,10 @@ pub struct Pulse {
 pub struct Beat {
     /// The identity of the store.
     pub store: String,
-    /// All spaces, by name.
-    pub spaces: Vec<SpaceRecord>,
+    /// How far all spaces have come, by name.
+    pub marks: Vec<(String, Mark)>,
+    /// The spaces that the instance serves and that stand at another revision than it knows.
+    pub changed: Vec<SpaceRecord>,
     /// Spaces of which the instance's last lease is gone, though no advance explains it.
     pub lost: Vec<String>,
 }
@@ -221,15 +231,28 @@ pub struct Place {
 }
 
 impl Pulse {
-    /// The last leases that have to be on record in these spaces.
-    pub fn expected<'a>(&'a self, spaces: &'a [SpaceRecord]) -> Vec<(&'a str, LeaseId)> {
+    /// The last leases that have to be on record in spaces that have come this far, by name.
+    pub fn expected<'a>(&'a self, marks: &[(String, Mark)]) -> Vec<(&'a str, LeaseId)> {
         let expected = |(space, lease): &&(String, LeaseId)| {
-            let found = spaces.iter().find(|found| found.name == *space);
-            must_be_on_record(*lease, found.map_or(0, |found| found.mark.revision))
+            must_be_on_record(*lease, revision_in(marks, space).unwrap_or(0))
         };
         let expected = self.last_leases.iter().filter(expected);
         expected.map(|(space, lease)| (space.as_str(), *lease)).collect()
     }
+
+    /// The spaces to read whole: those that it serves at another revision than these.
+    pub fn outdated<'a>(&'a self, marks: &[(String, Mark)]) -> Vec<&'a str> {
+        let outdated = |(space, known): &&(String, u64)| {
+            revision_in(marks, space).is_some_and(|revision| revision != *known)
+        };
+        self.serves.iter().filter(outdated).map(|(space, _)| space.as_str()).collect()
+    }
+}
+
+/// The revision of a space among marks by name.
+fn revision_in(marks: &[(String, Mark)], space: &str) -> Option<u64> {
+    let found = marks.binary_search_by(|(name, _)| name.as_str().cmp(space)).ok()?;
+    Some(marks[found].1.revision)
 }
 
 impl Purpose {
@@ -267,29 +290,18 @@ impl SpaceRecord {
 
     /// Refuses when this record lies below what the caller has seen of the space.
     pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
-        if floor.store != store {
-            return Err(StoreError::other_store(&self.name, floor, store));
-        }
-        if !self.mark.continues(floor.mark) {
-            return Err(StoreError::other_history(&self.name, floor.mark, self.mark.history));
-        }
-        if !self.mark.grown.contain(floor.mark.grown) {
-            let evidence = format!(
-                "`{}` has grown to {:?}, and was seen with {:?}",
-                self.name,
-                self.mark.grown.list(),
-                floor.mark.grown.list()
-            );
-            return Err(StoreError::went_back(&self.name, floor.mark, evidence));
-        }
-        if !self.mark.has_reached(floor.mark) {
-            let evidence = format!(
-                "`{}` is at ordinal {} (revision {}) and was seen at {} (revision {})",
-                self.name, self.mark.next, self.mark.revision, floor.mark.next, floor.mark.revision
-            );
-            return Err(StoreError::went_back(&self.name, floor.mark, evidence));
-        }
-        Ok(())
+        floor.check(&self.name, store, self.mark).map_err(|error| match error {
+            StoreError::WentBack(how) if self.definition.kind == Kind::Digest => {
+                let length = self.definition.length_last() + 1;
+                let remedy = format!(
+                    "Run `keymill space grow {} --length {length}`: known inputs keep their keys, and new \
+                     ones get longer keys, which cannot have been given",
+                    self.name
+                );
+                StoreError::WentBack(Arc::new(WentBack { remedy, ..WentBack::clone(&how) }))
+            }
+            error => error,
+        })
     }
 
     /// Takes in a definition that has one generation more; whether it is new. Refuses one that
@@ -338,15 +350,19 @@ impl SpaceRecord {
         Some(Grant { lease: mark.revision, ordinals, mark, left: left - (end - start) })
     }
 
-    /// Takes the rest of a lease in again, once the lease is closed.
-    pub fn take_back(&mut self, rest: Range<u64>) {
+    /// Takes in again what was not drawn of a lease, once the lease is closed.
+    pub fn take_back(&mut self, returned: &[Range<u64>]) {
         self.mark.revision += 1;
-        self.returned.add(rest);
+        returned.iter().for_each(|range| self.returned.add(range.clone()));
     }
 
     /// Moves on beyond everything seen, into a new era, and makes growths again that were lost.
     /// Returns what is passed over.
     pub fn advance(&mut self, to: Mark) -> Result<Range<u64>, StoreError> {
+        // The import would bring back what an advance drops: ranges that were returned, the pool.
+        if self.tuning.importing.is_some() {
+            return Err(StoreError::Sealed(self.name.clone()));
+        }
         self.grow_again(to.grown)?;
         let era = next_era(self.mark.revision.max(to.revision)) / ERA;
         if self.definition.kind == Kind::Pooled && era > keys::ERA_MAX {
@@ -385,6 +401,48 @@ impl SpaceRecord {
         self.capacity = capacity.map_err(|error| StoreError::Broken(error.to_string()))?;
         self.mark.grown = Lengths::of(&self.definition.grown);
         Ok(())
+    }
+}
+
+impl Floor {
+    /// Refuses a space that lies below what was seen of it.
+    pub fn check(&self, space: &str, store: &str, found: Mark) -> Result<(), StoreError> {
+        let seen = self.mark;
+        if self.store != store {
+            return Err(StoreError::other_store(space, self, store));
+        }
+        if !found.continues(seen) {
+            return Err(StoreError::other_history(space, seen, found.history));
+        }
+        if !found.grown.contain(seen.grown) {
+            let (found, lengths) = (found.grown.list(), seen.grown.list());
+            let evidence =
+                format!("`{space}` has grown to {found:?}, and was seen with {lengths:?}");
+            return Err(StoreError::went_back(space, seen, evidence));
+        }
+        if !found.has_reached(seen) {
+            let evidence = format!(
+                "`{space}` is at ordinal {} (revision {}) and was seen at {} (revision {})",
+                found.next, found.revision, seen.next, seen.revision
+            );
+            return Err(StoreError::went_back(space, seen, evidence));
+        }
+        Ok(())
+    }
+}
+
+impl GiveBack {
+    /// All of a lease, of which nothing was drawn.
+    pub fn whole(ask: &LeaseAsk, grant: &Grant) -> GiveBack {
+        GiveBack {
+            space: ask.space.clone(),
+            instance: ask.instance.id.clone(),
+            lease: grant.lease,
+            end: grant.ordinals.end,
+            closed_at: grant.ordinals.start,
+            returned: vec![grant.ordinals.clone()],
+            floor: ask.floor.clone(),
+        }
     }
 }
 

@@ -7,19 +7,33 @@
 //! # Invariants
 //!
 //! - Ordinals and revisions are decimal strings on the server: Lua's numbers are doubles.
+//! - No script that changes a space, or confirms a change, answers on a server that follows another.
+//! - That the store went back is only said on the word of a connection that was made after the request
+//!   began: older ones may lead to a server whose place another has taken.
 //! - A store has a stamp, so that one that was emptied is known for another; and a timeline,
 //!   which moves on with every new replication ID, so that a server that was cut off is refused.
 
+mod claims;
+mod confirm;
 mod connection;
+mod digests;
+mod findings;
+mod heartbeat;
+mod import;
 mod keys;
+mod leases;
 mod lists;
+mod met;
+mod moving;
 mod names;
 mod pool;
 mod rows;
 mod scripts;
+mod spaces;
 mod windows;
 
-use std::ops::Range;
+use std::collections::HashMap;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use deadpool::managed::{Object, Pool};
@@ -27,16 +41,17 @@ use redis::ScriptInvocation;
 
 use connection::Server;
 use keys::Keys;
-use rows::{Fields, mark_from, reply, space_from};
+use rows::{Fields, reply, space_from};
 use scripts::Scripts;
+use spaces::Setting;
 
 use super::pool as connections;
 use super::values::json;
 use super::{
-    Beat, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeaseId, LeasePage, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, NewName, NewSpace,
-    Opening, Place, Pulse, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
-    next_era,
+    Beat, Confirm, Confirmed, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
+    KeyStore, LeaseAsk, LeaseId, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage,
+    NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, next_era,
 };
 use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
@@ -64,6 +79,47 @@ impl RedisStore {
         connections::get(&self.pool).await
     }
 
+    /// Does something over a connection that is at hand. Where that shows a store that went back, or
+    /// leads to a server that has become a replica, the old connections are closed, and it is done
+    /// once more over a new one: nothing was changed, and what the new one says counts.
+    async fn with_connection<T, F>(
+        &self,
+        job: impl Fn(Object<Server>) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let begun = Instant::now();
+        loop {
+            let connection = self.connection().await?;
+            let made_at = connection.made_at();
+            let answer = job(connection).await;
+            let counts = !self.is_doubtful(&answer, made_at);
+            if counts || !self.connects_anew(made_at, begun) {
+                return answer;
+            }
+        }
+    }
+
+    /// Whether an answer may be that of a server whose place another has taken.
+    fn is_doubtful<T>(&self, answer: &Result<T, StoreError>, made_at: Instant) -> bool {
+        match answer {
+            Err(StoreError::WentBack(_)) => true,
+            Err(StoreError::Unavailable(_)) => self.pool.manager().has_given_up(made_at),
+            _ => false,
+        }
+    }
+
+    /// Closes the connections that are older than a request, if the one that was made at `made_at`
+    /// is. One that is not leads to where a new one would.
+    fn connects_anew(&self, made_at: Instant, begun: Instant) -> bool {
+        let is_older = made_at < begun;
+        if is_older {
+            self.pool.manager().give_up(begun);
+        }
+        is_older
+    }
+
     async fn record_of(
         &self,
         connection: &Object<Server>,
@@ -84,7 +140,19 @@ impl RedisStore {
         floor: &Floor,
         script: &ScriptInvocation<'_>,
     ) -> Result<(String, Vec<String>), StoreError> {
-        let (status, answer) = reply(connection.change(script).await?)?;
+        let answer = connection.change(script).await?;
+        self.judge(connection, space, floor, answer).await
+    }
+
+    /// What a script has answered that changes a space, but for a refusal: that is an error.
+    async fn judge(
+        &self,
+        connection: &Object<Server>,
+        space: &str,
+        floor: &Floor,
+        answer: Vec<String>,
+    ) -> Result<(String, Vec<String>), StoreError> {
+        let (status, answer) = reply(answer)?;
         match status.as_str() {
             "unknown" if floor.mark.is_seen() => Err(StoreError::gone(space, floor.mark)),
             "unknown" => Err(StoreError::UnknownSpace(space.to_owned())),
@@ -92,6 +160,7 @@ impl RedisStore {
                 // The server may have begun a new history on this connection.
                 let before = connection.history();
                 if connection.witness().await?.history() != before {
+                    connection.give_up();
                     return Err(StoreError::Unavailable(
                         "the server's replication ID has changed".to_owned(),
                     ));
@@ -119,16 +188,12 @@ impl RedisStore {
         &self,
         space: &str,
         floor: &Floor,
-        field: &str,
-        value: &str,
-        once: bool,
+        setting: &Setting,
     ) -> Result<SpaceRecord, StoreError> {
-        let connection = self.connection().await?;
-        let mut script = self.scripts.set.key(self.keys.space(space));
-        guard(&mut script, floor, connection.history());
-        script.arg(field).arg(value).arg(u8::from(once));
-        let (_, answer) = self.change(&connection, space, floor, &script).await?;
-        self.record_from(&connection, space, &answer)
+        self.with_connection(|connection| async move {
+            self.set_over(&connection, space, floor, setting).await
+        })
+        .await
     }
 }
 
@@ -139,24 +204,10 @@ impl Store for RedisStore {
     }
 
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
-        let connection = self.connection().await?;
-        let here = connection.witness().await?;
-        if !floor.mark.is_seen() {
-            floor.check_new(&new.name, &here.identity, here.history())?;
-        }
-        // The name first: one whose space was not made is passed over.
-        let note = redis::cmd("SADD").arg(self.keys.spaces()).arg(&new.name).to_owned();
-        let _: i64 = connection.ask(&note).await?;
-        let mut script = self.scripts.create.key(self.keys.space(&new.name));
-        guard(&mut script, floor, here.history());
-        script.arg("definition").arg(json(&new.definition)).arg("tuning").arg(json(&new.tuning));
-        script.arg("capacity").arg(new.capacity.to_string()).arg("next").arg(new.start.to_string());
-        if let Some(fingerprint) = &new.fingerprint {
-            script.arg("fingerprint").arg(fingerprint);
-        }
-        let (status, answer) = self.change(&connection, &new.name, floor, &script).await?;
-        let record = self.record_from(&connection, &new.name, &answer)?;
-        Ok(if status == "made" { Created::Made(record) } else { Created::Exists(record) })
+        self.with_connection(
+            |connection| async move { self.create_over(&connection, new, floor).await },
+        )
+        .await
     }
 
     async fn tune(
@@ -165,7 +216,8 @@ impl Store for RedisStore {
         tuning: &Tuning,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        self.set(space, floor, "tuning", &json(tuning), false).await
+        let setting = Setting { field: "tuning", value: json(tuning), once: false };
+        self.set(space, floor, &setting).await
     }
 
     async fn grow(
@@ -175,16 +227,10 @@ impl Store for RedisStore {
         capacity: u64,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let connection = self.connection().await?;
-        let mut script = self.scripts.grow.key(self.keys.space(space));
-        guard(&mut script, floor, connection.history());
-        script.arg(json(definition)).arg(capacity.to_string());
-        let (status, answer) = self.change(&connection, space, floor, &script).await?;
-        match status.as_str() {
-            "sealed" => Err(StoreError::Sealed(space.to_owned())),
-            "outdated" => Err(StoreError::Outdated(space.to_owned())),
-            _ => self.record_from(&connection, space, &answer),
-        }
+        self.with_connection(|connection| async move {
+            self.grow_over(&connection, space, definition, capacity, floor).await
+        })
+        .await
     }
 
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
@@ -196,46 +242,25 @@ impl Store for RedisStore {
     }
 
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history();
-        let mut script = self.scripts.lease.key(self.keys.space(&ask.space));
-        guard(&mut script, &ask.floor, history);
-        // Beyond this a number is not exact in a script, and no lease is that large.
-        let size = ask.size.min(1 << 52);
-        script.arg(&ask.instance.id).arg(json(&ask.instance)).arg(size).arg(ask.share.max(1));
-        expect_lease(&mut script, ask.last_lease);
-        for spent in &ask.spent {
-            script.arg(spent.to_string());
-        }
-        let (status, answer) = self.change(&connection, &ask.space, &ask.floor, &script).await?;
-        let number = |index: usize| rows::number(answer.get(index));
-        let space = ask.space.clone();
-        match status.as_str() {
-            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default())),
-            "sealed" => Err(StoreError::Sealed(space)),
-            "exhausted" => Err(StoreError::Exhausted { space, held_elsewhere: number(0)? }),
-            _ => Ok(Grant {
-                lease: number(0)?,
-                ordinals: number(1)?..number(2)?,
-                mark: Mark { revision: number(0)?, next: number(3)?, history, ..Mark::default() },
-                left: number(4)?,
-            }),
-        }
+        self.with_connection(|connection| async move { self.lease_over(&connection, ask).await })
+            .await
     }
 
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history();
-        let mut script = self.scripts.give_back.key(self.keys.space(&back.space));
-        guard(&mut script, &back.floor, history);
-        script.arg(&back.instance).arg(back.lease.to_string());
-        script.arg(back.rest.start.to_string()).arg(back.rest.end.to_string());
-        let (_, answer) = self.change(&connection, &back.space, &back.floor, &script).await?;
-        mark_from(&answer, history)
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        self.close_leases(backs).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        self.with_connection(|connection| async move { self.confirm_over(&connection, what).await })
+            .await
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.window_for(ask).await
+        self.with_connection(|connection| async move { self.window_over(&connection, ask).await })
+            .await
     }
 
     async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
@@ -243,7 +268,10 @@ impl Store for RedisStore {
     }
 
     async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.free_worker(release).await
+        self.with_connection(
+            |connection| async move { self.free_worker(&connection, release).await },
+        )
+        .await
     }
 
     async fn advance(
@@ -252,31 +280,36 @@ impl Store for RedisStore {
         to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
-        let connection = self.connection().await?;
-        let before = self.record_of(&connection, space).await?;
-        // Growths that were lost, made again.
-        let mut after = before.clone();
-        let passed = after.advance(to)?;
-        let mut script = self.scripts.advance.key(self.keys.space(space));
-        script.arg(to.revision.to_string()).arg(to.next.to_string()).arg(ERA.to_string());
-        script.arg(&by.id).arg(json(by));
-        script.arg(json(&before.definition.grown));
-        script.arg(json(&after.definition)).arg(after.capacity.to_string());
-        script.arg(u8::from(!passed.is_empty()));
-        let nothing_seen = Floor { store: String::new(), mark: Mark::default() };
-        let (status, answer) = self.change(&connection, space, &nothing_seen, &script).await?;
-        match status.as_str() {
-            "outdated" => Err(StoreError::Outdated(space.to_owned())),
-            _ => self.record_from(&connection, space, &answer),
-        }
+        self.with_connection(|connection| async move {
+            self.advance_over(&connection, space, to, by).await
+        })
+        .await
+    }
+
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError> {
+        self.with_connection(|connection| async move {
+            self.put_sighting(&connection, space, instance, seen).await
+        })
+        .await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        self.highest_sighting(space).await
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        self.set(space, floor, "sealed", "1", true).await
+        let setting = Setting { field: "sealed", value: "1".to_owned(), once: true };
+        self.set(space, floor, &setting).await
     }
 
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        self.put_names(batch).await
+        self.with_connection(|connection| async move { self.put_names(&connection, batch).await })
+            .await
     }
 
     async fn remove_name(
@@ -286,24 +319,31 @@ impl Store for RedisStore {
         owner: &str,
         floor: &Floor,
     ) -> Result<Option<NameRecord>, StoreError> {
-        self.mark_removed(space, key, owner, floor).await
+        self.with_connection(|connection| async move {
+            self.mark_removed(&connection, space, key, owner, floor).await
+        })
+        .await
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
         self.find_name(space, name).await
     }
 
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        self.skips_on(&self.connection().await?, space, &ordinals).await
-    }
-
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.unplaced_page(space, after, limit).await
+        self.with_connection(|connection| async move {
+            self.unplaced_over(&connection, space, reached, after, limit).await
+        })
+        .await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        self.name_page(page).await
     }
 
     // No script may keep the server for long.
@@ -320,27 +360,7 @@ impl Store for RedisStore {
     }
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
-        let connection = self.connection().await?;
-        let here = connection.witness().await?;
-        let Instance { id, host, pid, version, started_at } = &pulse.instance;
-        let started_at = started_at.as_millisecond();
-        let mut script = self.scripts.beat.key(self.keys.instance(id));
-        script.key(self.keys.instances()).arg(format!("{started_at:020}:{id}"));
-        script.arg(pulse.address.as_deref().unwrap_or_default()).arg(u8::from(pulse.stopping));
-        script.arg("id").arg(id).arg("host").arg(host).arg("pid").arg(pid);
-        script.arg("version").arg(version).arg("started_at").arg(started_at);
-        let _: String = connection.run(&script).await?;
-        let spaces = self.all_spaces(&connection).await?;
-        let mut lost = Vec::new();
-        for (space, lease) in pulse.expected(&spaces) {
-            let mut holder = redis::cmd("HGET");
-            holder.arg(self.keys.of_space(space, &format!("lease:{lease}"))).arg("instance");
-            let holder: Option<String> = connection.ask(&holder).await?;
-            if holder.as_ref() != Some(id) {
-                lost.push(space.to_owned());
-            }
-        }
-        Ok(Beat { store: here.identity, spaces, lost })
+        self.beat(pulse).await
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
@@ -374,17 +394,58 @@ impl Store for RedisStore {
         let location = self.pool.manager().shown();
         Place { kind: "redis", location, created: self.created }
     }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        self.name_counts(space).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        self.with_connection(|connection| async move { self.rows_over(&connection, page).await })
+            .await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        self.with_connection(|connection| async move { self.begin_over(&connection, space).await })
+            .await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        self.with_connection(|connection| async move {
+            self.import_over(&connection, space, importing, rows).await
+        })
+        .await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        self.with_connection(|connection| async move { self.finish_over(&connection, space).await })
+            .await
+    }
 }
 
 /// What every script on a space is first asked: whether the space has reached the floor.
 fn guard(script: &mut ScriptInvocation<'_>, floor: &Floor, history: History) {
+    script.arg(&floor_in(floor, history));
+}
+
+/// A floor as scripts read it, on a server that is on this course of history.
+fn floor_in(floor: &Floor, history: History) -> [String; 5] {
     let here = Mark { history, ..floor.mark };
     // The lengths that were seen are rarely any, and go with the name of the store.
     let grown: Vec<String> = floor.mark.grown.list().iter().map(u8::to_string).collect();
     let store = format!("{} {}", floor.store, grown.join(","));
-    script.arg(store.trim_end());
-    script.arg(floor.mark.revision.to_string()).arg(floor.mark.next.to_string());
-    script.arg(u8::from(here.continues(floor.mark))).arg(next_era(floor.mark.revision).to_string());
+    let continues = u8::from(here.continues(floor.mark));
+    [
+        store.trim_end().to_owned(),
+        floor.mark.revision.to_string(),
+        floor.mark.next.to_string(),
+        continues.to_string(),
+        next_era(floor.mark.revision).to_string(),
+    ]
 }
 
 /// The last lease of an instance, and the era in which it must be on record.

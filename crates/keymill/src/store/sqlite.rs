@@ -9,17 +9,25 @@
 //! - The open files, the database and its log, are the ones that their paths name: device and
 //!   inode are compared before and after each change, so that a file replaced or removed under
 //!   a running instance is opened anew (and then meets its floor) and never two are live at once.
+//! - No other path leads to the database: a file with two links, or mounted by itself, is refused
+//!   when it is opened.
 
+mod advance;
+mod confirm;
 mod db;
 mod file;
+mod filesystem;
+mod heartbeat;
 mod keys;
+mod mounts;
+mod moving;
 mod names;
 mod rows;
 mod sql;
 mod tx;
 mod windows;
 
-use std::ops::Range;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,17 +36,18 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use db::{Db, Worker};
 use file::{broken, floor_file, make_private, resolve, sibling};
-use rows::{all_spaces, identity, instance_from, lease_from, name_of, space_named};
-use sql::{
-    INSTANCE_PAGE, INSTANCE_SEEN, LEASE, LEASE_CLOSE, LEASE_OF, LEASE_PAGE, SKIPS, SPACE_MAKE,
-    SPACE_SEAL, SPACE_TUNE, UNPLACED,
+use filesystem::OtherPath;
+use rows::{
+    all_spaces, identity, instance_from, lease_from, name_counts, name_of, names_of, space_named,
 };
+use sql::{INSTANCE_PAGE, LEASE, LEASE_OF, LEASE_PAGE, SPACE_MAKE, SPACE_SEAL, SPACE_TUNE};
 use tx::Tx;
 
-use super::values::{json, now, signed, time, unsigned};
+use super::values::{json, now, signed, time};
 use super::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, KeyStore, LeaseAsk,
-    LeasePage, LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse, Purpose,
+    Beat, Confirm, Confirmed, Created, Evidence, Finding, GiveBack, Grant, InstancePage,
+    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch,
+    NamePage, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage,
     SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 use crate::floor::{FileLock, Floor, History, Mark};
@@ -58,23 +67,29 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, making it where there is none if `create`, and brings its
-    /// schema up to date.
-    pub fn open(path: &Path, create: bool) -> Result<SqliteStore, StoreError> {
+    /// Opens the database at `path`, making it where there is none, and bringing its schema up to
+    /// date, as far as `opening` allows it.
+    pub fn open(path: &Path, opening: Opening) -> Result<SqliteStore, StoreError> {
         let path = resolve(path).map_err(|error| broken(path, &error))?;
-        if !create && !path.exists() {
-            let path = path.display();
-            return Err(StoreError::Broken(format!("{path} does not exist, and is not created")));
+        let if_empty = || match opening.create {
+            true => Ok(()),
+            false => Err(StoreError::empty(&path.display().to_string(), opening)),
+        };
+        if path.exists() {
+            refuse_other_path(&path, opening)?;
+        } else {
+            if_empty()?;
         }
         // Ten processes may start at once on a new file: one of them makes it, the others wait.
-        let lock = FileLock::take(&sibling(&path, "-lock"), OPEN_TIME_MAX).map_err(|error| {
-            StoreError::Broken(format!("cannot keep a database there: {error}"))
-        })?;
-        let created = make_private(&path).map_err(|error| broken(&path, &error))?;
-        let mut db = Db::open(&path, true)?;
-        db.migrate()?;
+        let lock = lock(&path)?;
+        make_private(&path).map_err(|error| broken(&path, &error))?;
+        let mut db = Db::open(&path, if_empty())?;
+        let created = db.was_empty && opening.migrate;
+        if opening.migrate {
+            db.migrate()?;
+        }
         drop(lock);
-        let reader = Db::open(&path, false)?;
+        let reader = Db::open(&path, if_empty())?;
         Ok(SqliteStore {
             writer: Worker::start("sqlite-write", db),
             reader: Worker::start("sqlite-read", reader),
@@ -92,6 +107,14 @@ impl SqliteStore {
             job(&db.connection).map_err(|error| db.fold_error(&error))
         };
         self.reader.call(job).await.map_err(StoreError::changing_nothing)
+    }
+
+    /// Runs a job on one state of the database, which it cannot change.
+    async fn look<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.reader.call(move |db| db.look(job)).await.map_err(StoreError::changing_nothing)
     }
 
     /// Runs a job in one transaction and commits it, unless the job fails.
@@ -141,10 +164,10 @@ impl Store for SqliteStore {
         tuning: &Tuning,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let (space, tuning, floor) = (space.to_owned(), json(tuning), floor.clone());
+        let (space, tuning, floor) = (space.to_owned(), tuning.clone(), floor.clone());
         self.change(move |tx| {
-            tx.space_above(&space, &floor)?;
-            tx.execute(SPACE_TUNE, params![space, tuning])?;
+            let tuning = tx.space_above(&space, &floor)?.tuned(&tuning);
+            tx.execute(SPACE_TUNE, params![space, json(&tuning)])?;
             tx.space(&space)
         })
         .await
@@ -181,28 +204,17 @@ impl Store for SqliteStore {
         .await?
     }
 
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        let back = back.clone();
-        self.change(move |tx| {
-            let mut space = tx.space_above(&back.space, &back.floor)?;
-            let closed = tx.execute(
-                LEASE_CLOSE,
-                params![
-                    back.space,
-                    signed(back.lease),
-                    back.instance,
-                    signed(back.rest.start),
-                    now(),
-                    signed(back.rest.end)
-                ],
-            )?;
-            if closed > 0 {
-                space.take_back(back.rest);
-                tx.move_to(&space)?;
-            }
-            Ok(space.mark)
-        })
-        .await
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        let backs = backs.to_vec();
+        self.change(move |tx| tx.give_back_all(&backs)).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let what = what.clone();
+        self.look(move |tx| tx.confirm(&what)).await
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
@@ -221,20 +233,23 @@ impl Store for SqliteStore {
         to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
-        let (name, by) = (space.to_owned(), by.clone());
-        self.change(move |tx| {
-            let mut space = tx.space(&name)?;
-            let passed = space.advance(to)?;
-            tx.know(&by)?;
-            if !passed.is_empty() {
-                tx.record_lease(&space, passed, Purpose::Advance, &by.id)?;
-            }
-            tx.define(&space)?;
-            tx.move_to(&space)?;
-            tx.drop_pool(&name)?;
-            Ok(space)
-        })
-        .await
+        let (space, by) = (space.to_owned(), by.clone());
+        self.change(move |tx| tx.advance(&space, to, &by)).await
+    }
+
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError> {
+        let (space, instance) = (space.to_owned(), instance.to_owned());
+        self.change(move |tx| tx.report_sighting(&space, &instance, seen)).await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        let space = space.to_owned();
+        self.look(move |tx| tx.sighted(&space)).await
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
@@ -269,33 +284,51 @@ impl Store for SqliteStore {
         self.read(move |connection| name_of(connection, &space, &name)).await
     }
 
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        let space = space.to_owned();
-        self.read(move |connection| {
-            connection
-                .prepare_cached(SKIPS)?
-                .query_map(params![space, signed(ordinals.start), signed(ordinals.end)], |row| {
-                    row.get(0).map(unsigned)
-                })?
-                .collect()
-        })
-        .await
-    }
-
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let (space, after) = (space.to_owned(), after.unwrap_or_default().to_owned());
-        self.read(move |connection| {
-            connection
-                .prepare_cached(UNPLACED)?
-                .query_map(params![space, after, limit], |row| row.get(0))?
-                .collect()
-        })
-        .await
+        let what = Confirm { space, reached, evidence: Evidence::Mark, skips_in: 0..0 };
+        self.look(move |tx| tx.unplaced(&what, &after, limit)).await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let page = page.clone();
+        self.read(move |connection| names_of(connection, &page)).await
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let space = space.map(str::to_owned);
+        self.read(move |connection| name_counts(connection, space.as_deref())).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        let page = page.clone();
+        self.look(move |tx| tx.moved_rows(&page)).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        let space = space.clone();
+        self.change(move |tx| tx.begin_import(&space)).await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let (space, importing, rows) = (space.to_owned(), importing.to_owned(), rows.to_vec());
+        self.change(move |tx| tx.import_rows(&space, &importing, &rows)).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        let space = space.clone();
+        self.change(move |tx| tx.finish_import(&space)).await
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -323,20 +356,7 @@ impl Store for SqliteStore {
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let pulse = pulse.clone();
-        self.change(move |tx| {
-            let id = &pulse.instance.id;
-            tx.know(&pulse.instance)?;
-            tx.execute(INSTANCE_SEEN, params![id, now(), pulse.address, pulse.stopping])?;
-            let spaces = tx.query(all_spaces)?;
-            let mut lost = Vec::new();
-            for (space, lease) in pulse.expected(&spaces) {
-                if !tx.has_lease(space, lease, id)? {
-                    lost.push(space.to_owned());
-                }
-            }
-            Ok(Beat { store: tx.query(identity)?, spaces, lost })
-        })
-        .await
+        self.change(move |tx| tx.heartbeat(&pulse)).await
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
@@ -381,7 +401,12 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
-        self.writer.call(Db::migrate).await
+        let path = self.path.clone();
+        let migrate = move |db: &mut Db| {
+            let _lock = lock(&path)?;
+            db.migrate()
+        };
+        self.writer.call(migrate).await
     }
 
     fn keys(&self) -> Option<&dyn KeyStore> {
@@ -394,6 +419,21 @@ impl Store for SqliteStore {
 
     fn floor_file(&self) -> Option<PathBuf> {
         Some(floor_file(&self.path))
+    }
+}
+
+/// Held while the file or its schema is made.
+fn lock(path: &Path) -> Result<FileLock, StoreError> {
+    FileLock::take(&sibling(path, "-lock"), OPEN_TIME_MAX)
+        .map_err(|error| StoreError::Broken(format!("cannot keep a database there: {error}")))
+}
+
+/// Refuses a file that another path leads to, unless an unsafe store is allowed.
+fn refuse_other_path(path: &Path, opening: Opening) -> Result<(), StoreError> {
+    match OtherPath::find(path).map_err(|error| broken(path, &error))? {
+        // Whatever else is allowed: only a look at the store, which changes nothing, may use it.
+        Some(other) if opening.migrate => Err(StoreError::Broken(other.describe(path))),
+        _ => Ok(()),
     }
 }
 

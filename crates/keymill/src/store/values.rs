@@ -35,6 +35,17 @@ pub(super) fn unsigned(value: i64) -> u64 {
     u64::try_from(value).expect("the database holds no negative ordinals")
 }
 
+/// Bytes from what was written in hexadecimal.
+pub(super) fn from_hex(text: &str) -> Result<Vec<u8>, StoreError> {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
+    let byte = |digits: &[u8]| match digits {
+        [high, low] => Some(digit(high)? * 16 + digit(low)?),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+    bytes.ok_or_else(|| StoreError::Broken(format!("{text:?} is not hexadecimal")))
+}
+
 /// What tells a new store from every other, where the database cannot make it up.
 pub(super) fn stamp() -> String {
     format!("{:016x}", random_number())
@@ -44,4 +55,18 @@ pub(super) fn random_number() -> u64 {
     let mut bytes = [0_u8; 8];
     getrandom::fill(&mut bytes).expect("the system has a source of randomness");
     u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_is_pairs_of_digits_and_nothing_else() {
+        assert_eq!(from_hex("").unwrap(), Vec::<u8>::new());
+        assert_eq!(from_hex("00fF7a").unwrap(), [0, 255, 122]);
+        for other in ["0", "0g", "+1", "0x", "00 1", "äb"] {
+            assert!(from_hex(other).is_err(), "{other:?}");
+        }
+    }
 }

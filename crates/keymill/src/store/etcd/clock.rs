@@ -5,52 +5,19 @@
 //! long. A member that is spoken to over TLS is not asked, nor does every one answer HTTP there:
 //! then the caller's clock is all there is.
 
-use std::io::{self, ErrorKind};
-use std::time::Duration;
-
 use jiff::fmt::rfc2822::DateTimeParser;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-/// How long a member may take to tell the time.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// The most that is read of an answer.
-const HEAD_MAX: usize = 4_096;
+use super::http::{self, Part};
+
 /// How far beyond a date it may be.
 const AHEAD_MAX_MS: i64 = 1_000;
 
 /// The caller's clock, in milliseconds since 1970, within what that of a member allows.
 pub(super) async fn now(member: Option<String>, now_ms: i64) -> i64 {
     let Some(member) = member else { return now_ms };
-    let head = timeout(ANSWER_MAX, head_from(&member)).await;
-    let date = head.ok().and_then(Result::ok).and_then(|head| date_in(&head));
+    let head = http::get(&member, "/version", Part::Head).await;
+    let date = head.and_then(|head| date_in(&head));
     date.map_or(now_ms, |date| now_ms.clamp(date, date.saturating_add(AHEAD_MAX_MS)))
-}
-
-/// The head of an answer of a member, or more of it.
-async fn head_from(member: &str) -> io::Result<String> {
-    let stream = TcpStream::connect(member).await?;
-    let request = format!("GET /version HTTP/1.1\r\nHost: {member}\r\nConnection: close\r\n\r\n");
-    let mut unsent = request.as_bytes();
-    while !unsent.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(unsent) {
-            Ok(count) => unsent = &unsent[count..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let (mut head, mut length) = (vec![0; HEAD_MAX], 0);
-    while length < HEAD_MAX && !head[..length].windows(4).any(|end| end == b"\r\n\r\n") {
-        stream.readable().await?;
-        match stream.try_read(&mut head[length..]) {
-            Ok(0) => break,
-            Ok(count) => length += count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(String::from_utf8_lossy(&head[..length]).into_owned())
 }
 
 /// The date of an answer, in milliseconds since 1970.

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd_client::{
-    AlarmAction, AlarmType, Certificate, Client, Compare, CompareOp, ConnectOptions, KeyValue,
-    TlsOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
+    Certificate, Client, Compare, CompareOp, ConnectOptions, KeyValue, TlsOptions, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 use tokio::time::{Instant, timeout};
 
 use super::fold_error;
 use super::keys::Keys;
 use crate::floor::History;
+use crate::store::StoreError;
 use crate::store::url::{Host, StoreUrl, Tls};
-use crate::store::{Finding, StoreError};
 
 const PORT: u16 = 2379;
 /// How long one member may take to answer, before another is asked.
@@ -26,6 +26,9 @@ const MEMBER_MAX: Duration = Duration::from_millis(1_500);
 const READ_MAX: Duration = Duration::from_secs(5);
 /// How long a change may take. A leader is elected in less.
 const COMMIT_MAX: Duration = Duration::from_secs(4);
+/// The largest answer that is read. A library's default of 4 MB would be too little for a page of
+/// large documents.
+const ANSWER_MAX: usize = 64 << 20;
 
 /// The members of a URL.
 pub(super) struct Members {
@@ -38,8 +41,16 @@ pub(super) struct Members {
 
 /// What was read, as of one moment.
 pub(super) struct Found {
-    pub(super) history: History,
+    pub(super) at: Moment,
     answers: Vec<Vec<KeyValue>>,
+}
+
+/// A moment in the life of a cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) history: History,
+    /// The cluster's revision, which every change to any key raises.
+    pub(super) revision: i64,
 }
 
 pub(super) fn parse(url: &str) -> Result<(Members, Keys), StoreError> {
@@ -64,9 +75,7 @@ impl Members {
     pub(super) async fn read(&self, gets: Vec<TxnOp>) -> Result<Found, StoreError> {
         let deadline = Instant::now() + READ_MAX;
         loop {
-            let number = self.current.load(Ordering::Relaxed);
-            let txn = Txn::new().and_then(gets.clone());
-            match self.ask(number, txn, MEMBER_MAX).await {
+            match self.ask(Txn::new().and_then(gets.clone()), MEMBER_MAX).await {
                 Ok(response) => return Ok(Found::of(&response)),
                 Err(StoreError::InDoubt(problem) | StoreError::Unavailable(problem)) => {
                     if Instant::now() > deadline {
@@ -82,6 +91,26 @@ impl Members {
         }
     }
 
+    /// The same of a cluster that was read before, and of no other.
+    pub(super) async fn read_of(
+        &self,
+        history: History,
+        gets: Vec<TxnOp>,
+    ) -> Result<Found, StoreError> {
+        let found = self.read(gets).await?;
+        if found.at.history != history {
+            let place = self.shown();
+            let problem = format!("{place} became another cluster meanwhile");
+            return Err(StoreError::Unavailable(problem));
+        }
+        Ok(found)
+    }
+
+    /// Drops all connections, so that the next request makes its own.
+    pub(super) fn disconnect(&self) {
+        (0..self.clients.len()).for_each(|number| *self.slot(number) = None);
+    }
+
     /// Writes on conditions, in one transaction; whether they held.
     pub(super) async fn commit(
         &self,
@@ -89,76 +118,97 @@ impl Members {
         writes: Vec<TxnOp>,
         history: History,
     ) -> Result<bool, StoreError> {
-        let number = self.current.load(Ordering::Relaxed);
         let txn = Txn::new().when(conditions).and_then(writes);
-        let response = self.ask(number, txn, COMMIT_MAX).await?;
-        if history_of(&response) != history {
+        let response = self.ask(txn, COMMIT_MAX).await?;
+        if moment_of(&response).history != history {
             let place = self.shown();
             return Err(StoreError::InDoubt(format!("{place} became another cluster meanwhile")));
         }
         Ok(response.succeeded())
     }
 
-    /// Writes keys that nobody else writes.
-    pub(super) async fn write(&self, pairs: Vec<(String, String)>) -> Result<(), StoreError> {
-        let puts = pairs.into_iter().map(|(key, value)| TxnOp::put(key, value, None));
-        let number = self.current.load(Ordering::Relaxed);
-        self.ask(number, Txn::new().and_then(puts.collect::<Vec<_>>()), COMMIT_MAX).await.map(drop)
+    /// Writes keys that nobody else writes, in one transaction.
+    pub(super) async fn write(&self, writes: Vec<TxnOp>) -> Result<(), StoreError> {
+        self.ask(Txn::new().and_then(writes), COMMIT_MAX).await.map(drop)
     }
 
     /// Writes a key if there is none; whether it did.
     pub(super) async fn make(&self, key: String, value: String) -> Result<bool, StoreError> {
         let absent = Compare::create_revision(key.as_str(), CompareOp::Equal, 0);
         let txn = Txn::new().when([absent]).and_then([TxnOp::put(key, value, None)]);
-        let number = self.current.load(Ordering::Relaxed);
-        Ok(self.ask(number, txn, COMMIT_MAX).await?.succeeded())
+        Ok(self.ask(txn, COMMIT_MAX).await?.succeeded())
     }
 
     pub(super) async fn remove(&self, key: String) -> Result<(), StoreError> {
         let txn = Txn::new().and_then([TxnOp::delete(key, None)]);
-        let number = self.current.load(Ordering::Relaxed);
-        self.ask(number, txn, COMMIT_MAX).await.map(drop)
+        self.ask(txn, COMMIT_MAX).await.map(drop)
     }
 
-    pub(super) async fn findings(&self, keys: &Keys) -> Result<Vec<Finding>, StoreError> {
-        let quorum = self.read(vec![TxnOp::get(keys.store(), None)]).await;
-        let cluster = quorum.as_ref().map_or(0, |found| found.history.server);
-        let answer = match &quorum {
-            Ok(_) => "a majority answers".to_owned(),
-            Err(error) => error.to_string(),
+    /// Makes a lease of etcd, which ends so many seconds after it was last kept alive.
+    pub(super) async fn grant(&self, seconds: i64) -> Result<i64, StoreError> {
+        let grant = |mut client: Client| async move { client.lease_grant(seconds, None).await };
+        Ok(self.call(COMMIT_MAX, grant).await?.id())
+    }
+
+    /// Keeps a lease of etcd alive, which makes no revision; whether it had not ended before.
+    pub(super) async fn keep_alive(&self, lease: i64) -> Result<bool, StoreError> {
+        let keep = |mut client: Client| async move {
+            match client.lease_keep_alive(lease).await {
+                Ok(_) => Ok(true),
+                Err(etcd_client::Error::LeaseKeepAliveError(_)) => Ok(false),
+                Err(error) => Err(error),
+            }
         };
-        let number = self.current.load(Ordering::Relaxed);
-        let place = self.place_of(number);
-        let fold = |error: etcd_client::Error| fold_error(&place, &error).changing_nothing();
-        let mut client = self.client(number).await?;
-        let late = |_| StoreError::Unavailable(format!("{place} did not answer"));
-        let status = timeout(MEMBER_MAX, client.status()).await.map_err(late)?.map_err(fold)?;
-        let members =
-            timeout(MEMBER_MAX, client.member_list()).await.map_err(late)?.map_err(fold)?;
-        let voting = members.members().iter().filter(|member| !member.is_learner()).count();
-        let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None);
-        let alarms = timeout(MEMBER_MAX, alarms).await.map_err(late)?.map_err(fold)?.alarms().len();
-        let members = format!("{voting} voting");
-        Ok(vec![
-            Finding::new("server", status.version(), "3.4 or later", true),
-            Finding::new("cluster ID", &format!("{cluster:x}"), "any", true),
-            Finding::new("quorum", &answer, "a majority answers", quorum.is_ok()),
-            Finding::new("alarms", &alarms.to_string(), "0", alarms == 0),
-            Finding::new("members", &members, "3 or more", voting >= 3).warning(),
-        ])
+        // A member that does not lead passes it on, and waits while a leader is elected.
+        self.call(COMMIT_MAX, keep).await.map_err(StoreError::changing_nothing)
+    }
+
+    /// How many seconds a lease of etcd lasts, and how many of them are left; `None` where it has ended.
+    pub(super) async fn time_to_live(&self, lease: i64) -> Result<Option<(i64, i64)>, StoreError> {
+        let look = |mut client: Client| async move { client.lease_time_to_live(lease, None).await };
+        let times = self.look(look).await?;
+        Ok((times.ttl() >= 0).then(|| (times.granted_ttl(), times.ttl())))
+    }
+
+    /// Ends a lease of etcd, with the keys that hang on it.
+    pub(super) async fn revoke(&self, lease: i64) -> Result<(), StoreError> {
+        let revoke = |mut client: Client| async move { client.lease_revoke(lease).await };
+        self.call(COMMIT_MAX, revoke).await.map(drop)
+    }
+
+    /// Asks one member for what changes nothing.
+    pub(super) async fn look<T, F>(
+        &self,
+        request: impl FnOnce(Client) -> F + Send,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        self.call(MEMBER_MAX, request).await.map_err(StoreError::changing_nothing)
+    }
+
+    async fn ask(&self, txn: Txn, time_max: Duration) -> Result<TxnResponse, StoreError> {
+        let ask = |client: Client| async move {
+            let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
+            client.txn(txn).await
+        };
+        self.call(time_max, ask).await
     }
 
     /// Asks one member. One that fails is connected to anew, and the next one asked from now on.
-    async fn ask(
+    async fn call<T, F>(
         &self,
-        number: usize,
-        txn: Txn,
         time_max: Duration,
-    ) -> Result<TxnResponse, StoreError> {
+        request: impl FnOnce(Client) -> F + Send,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        let number = self.current.load(Ordering::Relaxed);
         let place = self.place_of(number);
         let answer = async {
-            let mut client = self.client(number).await?;
-            client.txn(txn).await.map_err(|error| {
+            let client = self.client(number).await?;
+            request(client).await.map_err(|error| {
                 if never_sent(&error) {
                     return fold_error(&place, &error).changing_nothing();
                 }
@@ -229,30 +279,46 @@ impl Found {
             TxnOpResponse::Get(mut get) => get.take_kvs(),
             _ => Vec::new(),
         });
-        Found { history: history_of(response), answers: answers.collect() }
+        Found { at: moment_of(response), answers: answers.collect() }
     }
 
     /// What the `number`-th key holds.
     pub(super) fn value(&self, number: usize) -> Option<&str> {
-        self.answers.get(number)?.first()?.value_str().ok()
+        self.rows(number).first()?.value_str().ok()
     }
 
     /// The revision of etcd that last changed the `number`-th key; 0 where there is no such key.
     pub(super) fn revision(&self, number: usize) -> i64 {
-        let found = self.answers.get(number).and_then(|answer| answer.first());
-        found.map_or(0, KeyValue::mod_revision)
+        self.rows(number).first().map_or(0, KeyValue::mod_revision)
+    }
+
+    /// What the `number`-th question found.
+    pub(super) fn rows(&self, number: usize) -> &[KeyValue] {
+        self.answers.get(number).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// How many keys the `number`-th question found.
+    pub(super) fn count(&self, number: usize) -> usize {
+        self.rows(number).len()
+    }
+
+    /// The last key that the `number`-th question found.
+    pub(super) fn last_key(&self, number: usize) -> Option<&str> {
+        self.rows(number).last()?.key_str().ok()
     }
 
     /// Keys and values that the `number`-th question found.
     pub(super) fn pairs(&self, number: usize) -> impl Iterator<Item = (&str, &str)> {
-        let found = self.answers.get(number).into_iter().flatten();
-        found.filter_map(|pair| Some((pair.key_str().ok()?, pair.value_str().ok()?)))
+        let found = self.rows(number).iter();
+        found.filter_map(|row| Some((row.key_str().ok()?, row.value_str().ok()?)))
     }
 }
 
-fn history_of(response: &TxnResponse) -> History {
-    let server = response.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
-    History { server, timeline: 0 }
+fn moment_of(response: &TxnResponse) -> Moment {
+    let header = response.header();
+    let server = header.map_or(0, etcd_client::ResponseHeader::cluster_id);
+    let revision = header.map_or(0, etcd_client::ResponseHeader::revision);
+    Moment { history: History { server, timeline: 0 }, revision }
 }
 
 /// Whether an error shows that there was nobody to send to.

@@ -1,66 +1,30 @@
 //! One change to an etcd store: what was read, and what is to be written if it still holds.
+//!
+//! A change concerns one space, or several that are read and written together.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use etcd_client::{Compare, CompareOp, TxnOp};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use etcd_client::{Compare, CompareOp, DeleteOptions, TxnOp};
+use serde::Serialize;
 
 use super::connection::Members;
+use super::docs::{LeaseDoc, NameDoc, SpaceDoc, StoreDoc};
 use super::keys::Keys;
-use crate::floor::{Floor, History, Lengths, Mark};
+use super::names::{keys_of, name_at};
+use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
-use crate::space::{Definition, Tuning};
-use crate::store::values::{from_json, json, now, stamp, time};
+use crate::store::values::{from_json, json, now, time};
 use crate::store::{
-    Grant, LeaseAsk, LeaseId, LeaseRecord, NameBatch, NamePurpose, NameRecord, Named, Naming,
-    Purpose, Ranges, SpaceRecord, StoreError,
+    GiveBack, Grant, LeaseAsk, LeaseId, NameBatch, NameRecord, Named, Naming, NewName, Purpose,
+    SpaceRecord, StoreError,
 };
 
-/// The stamp of a store.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StoreDoc {
-    pub(super) identity: String,
-    created_at: Timestamp,
-}
-
-/// A space, as it is written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct SpaceDoc {
-    definition: Definition,
-    tuning: Tuning,
-    fingerprint: Option<String>,
-    capacity: u64,
-    next: u64,
-    #[serde(default)]
-    base: u64,
-    returned: Ranges,
-    revision: u64,
-    sealed: bool,
-    created_at: Timestamp,
-}
-
-/// A lease, as it is written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct LeaseDoc {
-    start: u64,
-    end: u64,
-    closed_at_ordinal: Option<u64>,
-    purpose: String,
-    holder: Instance,
-    granted_at: Timestamp,
-    closed_at: Option<Timestamp>,
-}
-
-/// A name, as it is written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct NameDoc {
-    ordinal: Option<u64>,
-    purpose: NamePurpose,
-    pub(super) owner: String,
-    created_at: Timestamp,
-    pub(super) removed_at: Option<Timestamp>,
+/// What a change has to know of one space.
+pub(super) struct Wanted<'a> {
+    pub(super) space: &'a str,
+    pub(super) leases: &'a [LeaseId],
+    pub(super) names: &'a [NewName],
 }
 
 /// What was read of a space, and what is to be written.
@@ -69,93 +33,13 @@ pub(super) struct Draft<'a> {
     pub(super) history: History,
     keys: &'a Keys,
     name: &'a str,
+    /// The space as it was read, or as it has moved since.
     space: Option<SpaceDoc>,
+    has_moved: bool,
     leases: HashMap<LeaseId, LeaseDoc>,
     names: HashMap<String, NameRecord>,
     conditions: Vec<Compare>,
     writes: Vec<TxnOp>,
-}
-
-impl StoreDoc {
-    pub(super) fn new() -> StoreDoc {
-        StoreDoc { identity: stamp(), created_at: time(now()) }
-    }
-}
-
-impl SpaceDoc {
-    pub(super) fn record(self, name: &str, history: History) -> SpaceRecord {
-        SpaceRecord {
-            name: name.to_owned(),
-            tuning: self.tuning,
-            fingerprint: self.fingerprint,
-            capacity: self.capacity,
-            mark: Mark {
-                revision: self.revision,
-                next: self.next,
-                history,
-                grown: Lengths::of(&self.definition.grown),
-            },
-            base: self.base,
-            returned: self.returned,
-            sealed: self.sealed,
-            created_at: self.created_at,
-            definition: self.definition,
-        }
-    }
-
-    fn of(space: &SpaceRecord) -> SpaceDoc {
-        SpaceDoc {
-            definition: space.definition.clone(),
-            tuning: space.tuning.clone(),
-            fingerprint: space.fingerprint.clone(),
-            capacity: space.capacity,
-            next: space.mark.next,
-            base: space.base,
-            returned: space.returned.clone(),
-            revision: space.mark.revision,
-            sealed: space.sealed,
-            created_at: space.created_at,
-        }
-    }
-}
-
-impl LeaseDoc {
-    pub(super) fn record(self, space: &str, lease: LeaseId) -> LeaseRecord {
-        LeaseRecord {
-            space: space.to_owned(),
-            lease,
-            ordinals: self.start..self.end,
-            closed_at_ordinal: self.closed_at_ordinal,
-            purpose: Purpose::from_name(&self.purpose),
-            holder: self.holder,
-            granted_at: self.granted_at,
-            closed_at: self.closed_at,
-        }
-    }
-}
-
-impl NameDoc {
-    pub(super) fn record(self, space: &str, key: &str) -> NameRecord {
-        NameRecord {
-            space: space.to_owned(),
-            key: key.to_owned(),
-            ordinal: self.ordinal,
-            purpose: self.purpose,
-            owner: self.owner,
-            created_at: self.created_at,
-            removed_at: self.removed_at,
-        }
-    }
-
-    fn of(record: &NameRecord) -> NameDoc {
-        NameDoc {
-            ordinal: record.ordinal,
-            purpose: record.purpose,
-            owner: record.owner.clone(),
-            created_at: record.created_at,
-            removed_at: record.removed_at,
-        }
-    }
 }
 
 impl<'a> Draft<'a> {
@@ -164,51 +48,91 @@ impl<'a> Draft<'a> {
     pub(super) async fn read(
         members: &Members,
         keys: &'a Keys,
-        name: &'a str,
-        leases: &[LeaseId],
-        named: &[&str],
+        wanted: Wanted<'a>,
     ) -> Result<Draft<'a>, StoreError> {
-        let mut names = vec![keys.store(), keys.space(name)];
-        names.extend(leases.iter().map(|lease| keys.lease(name, *lease)));
-        names.extend(named.iter().map(|key| keys.name(name, key)));
-        let gets = names.iter().map(|key| TxnOp::get(key.as_str(), None)).collect();
+        let mut drafts = Draft::read_all(members, keys, &[wanted]).await?;
+        Ok(drafts.pop().expect("there is a draft for each that is wanted"))
+    }
+
+    /// The same of several spaces, all as of one moment: a draft for each, in their order.
+    pub(super) async fn read_all(
+        members: &Members,
+        keys: &'a Keys,
+        wanted: &[Wanted<'a>],
+    ) -> Result<Vec<Draft<'a>>, StoreError> {
+        let mut read = vec![keys.store()];
+        for Wanted { space, leases, names } in wanted {
+            read.push(keys.space(space));
+            read.extend(leases.iter().map(|lease| keys.lease(space, *lease)));
+            read.extend(names.iter().flat_map(|name| keys_of(keys, space, name)));
+        }
+        let gets = read.iter().map(|key| TxnOp::get(key.as_str(), None)).collect();
         let found = members.read(gets).await?;
-        let unchanged = |(number, key): (usize, &String)| {
-            Compare::mod_revision(key.as_str(), CompareOp::Equal, found.revision(number))
+        let unchanged = |number: usize| {
+            let revision = found.revision(number);
+            Compare::mod_revision(read[number].as_str(), CompareOp::Equal, revision)
         };
         let stamp: Option<StoreDoc> = found.value(0).map(from_json).transpose()?;
-        let mut docs = HashMap::new();
-        for (number, lease) in leases.iter().enumerate() {
-            if let Some(value) = found.value(number + 2) {
-                docs.insert(*lease, from_json(value)?);
+        let identity = stamp.map(|stamp| stamp.identity).unwrap_or_default();
+        let mut drafts = Vec::with_capacity(wanted.len());
+        let mut first = 1;
+        for Wanted { space, leases, names } in wanted {
+            let (leases_from, names_from) = (first + 1, first + 1 + leases.len());
+            let mut docs = HashMap::new();
+            for (number, lease) in (leases_from..).zip(leases.iter()) {
+                if let Some(value) = found.value(number) {
+                    docs.insert(*lease, from_json(value)?);
+                }
             }
-        }
-        let mut known = HashMap::new();
-        for (number, key) in named.iter().enumerate() {
-            if let Some(value) = found.value(number + 2 + leases.len()) {
-                let doc: NameDoc = from_json(value)?;
-                known.insert((*key).to_owned(), doc.record(name, key));
+            let (mut known, mut end) = (HashMap::new(), names_from);
+            for name in names.iter() {
+                if let Some(record) = name_at(&found, end, space, name)? {
+                    known.insert(name.key.clone(), record);
+                }
+                end += keys_of(keys, space, name).count();
             }
+            drafts.push(Draft {
+                identity: identity.clone(),
+                history: found.at.history,
+                keys,
+                name: space,
+                space: found.value(first).map(from_json).transpose()?,
+                has_moved: false,
+                leases: docs,
+                names: known,
+                conditions: std::iter::once(0).chain(first..end).map(unchanged).collect(),
+                writes: Vec::new(),
+            });
+            first = end;
         }
-        Ok(Draft {
-            identity: stamp.map(|stamp| stamp.identity).unwrap_or_default(),
-            history: found.history,
-            keys,
-            name,
-            space: found.value(1).map(from_json).transpose()?,
-            leases: docs,
-            names: known,
-            conditions: names.iter().enumerate().map(unchanged).collect(),
-            writes: Vec::new(),
-        })
+        Ok(drafts)
     }
 
     /// Writes it, if all that was read still holds; whether it did.
     pub(super) async fn commit(self, members: &Members) -> Result<bool, StoreError> {
-        if self.writes.is_empty() {
+        Draft::commit_all(vec![self], members).await
+    }
+
+    /// Writes several that were read together, in one transaction.
+    pub(super) async fn commit_all(
+        drafts: Vec<Draft<'_>>,
+        members: &Members,
+    ) -> Result<bool, StoreError> {
+        let (mut conditions, mut writes) = (Vec::new(), Vec::new());
+        let mut history = History::default();
+        for mut draft in drafts {
+            draft.write_space();
+            // What a draft has only read decides nothing once it is answered.
+            if !draft.writes.is_empty() {
+                history = draft.history;
+                conditions.append(&mut draft.conditions);
+                writes.append(&mut draft.writes);
+            }
+        }
+        if writes.is_empty() {
             return Ok(true);
         }
-        members.commit(self.conditions, self.writes, self.history).await
+        members.commit(conditions, writes, history).await
     }
 
     pub(super) fn space(&self) -> Result<SpaceRecord, StoreError> {
@@ -308,10 +232,46 @@ impl<'a> Draft<'a> {
         self.names.insert(record.key.clone(), record);
     }
 
-    /// Writes down how far a space has come.
+    /// Closes a lease where drawing ended, if it is open and ends where its holder says, and takes
+    /// back what was not drawn of it.
+    pub(super) fn give_back(&mut self, back: &GiveBack) -> Result<Mark, StoreError> {
+        let mut space = self.space_above(&back.floor)?;
+        if self.close(back.lease, &back.instance, Some(&(back.closed_at..back.end))) {
+            space.take_back(&back.returned);
+            self.move_to(&space);
+        }
+        Ok(space.mark)
+    }
+
+    /// Notes how far a space has come, to be written down with the rest.
     pub(super) fn move_to(&mut self, space: &SpaceRecord) {
-        let doc = json(&SpaceDoc::of(space));
-        self.writes.push(TxnOp::put(self.keys.space(self.name), doc, None));
+        self.space = Some(SpaceDoc::of(space));
+        self.has_moved = true;
+    }
+
+    /// Writes down how far the space has come, once: a transaction may put a key only once.
+    fn write_space(&mut self) {
+        if let Some(doc) = self.space.as_ref().filter(|_| self.has_moved) {
+            // Together, so that etcd gives both the same revision: that tells a mark from one that
+            // a version which knows of no marks has left behind.
+            let (space, mark) = (self.keys.space(self.name), self.keys.mark(self.name));
+            let writes = [TxnOp::put(space, json(doc), None), TxnOp::put(mark, doc.mark(), None)];
+            self.writes.extend(writes);
+        }
+    }
+
+    /// Removes all keys that begin so, on condition that none of them was written since etcd's
+    /// revision `at`.
+    pub(super) fn remove_all(&mut self, begin: &str, at: i64) {
+        let unchanged = Compare::mod_revision(begin, CompareOp::Less, at + 1).with_prefix();
+        self.conditions.push(unchanged);
+        let all = DeleteOptions::new().with_prefix();
+        self.writes.push(TxnOp::delete(begin, Some(all)));
+    }
+
+    /// Writes rows of a keyspace that is moved here.
+    pub(super) fn import(&mut self, rows: &[TxnOp]) {
+        self.writes.extend_from_slice(rows);
     }
 
     /// Writes anything else that belongs to the space.
@@ -382,6 +342,8 @@ impl<'a> Draft<'a> {
         };
         self.writes.push(TxnOp::put(self.keys.lease(self.name, lease), json(&closed), None));
         self.writes.push(TxnOp::delete(self.keys.open(self.name, lease), None));
+        // So that it is not closed twice in one transaction.
+        self.leases.insert(lease, closed);
         true
     }
 

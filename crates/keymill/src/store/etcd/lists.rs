@@ -1,29 +1,63 @@
-//! What is listed of an etcd store: its spaces, leases and instances.
+//! What is listed of an etcd store: its spaces and leases.
 
 use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 
-use super::draft::{LeaseDoc, SpaceDoc};
-use super::{EtcdStore, InstanceDoc};
-use crate::floor::History;
+use super::EtcdStore;
+use super::docs::{LeaseDoc, SpaceDoc};
+use super::keys::{beyond, end_of};
 use crate::store::values::from_json;
-use crate::store::{
-    InstancePage, InstanceRecord, LeaseId, LeasePage, LeaseRecord, Purpose, SpaceRecord, StoreError,
-};
+use crate::store::{LeaseId, LeasePage, LeaseRecord, Purpose, SpaceRecord, StoreError};
 
-/// How many keys one request asks for.
-const BATCH: usize = 64;
+/// How many keys one request names; a transaction of etcd has at most 128 operations.
+pub(super) const BATCH: usize = 100;
+/// How many spaces one request asks for.
+const SPACES_MAX: usize = 1_000;
 
 impl EtcdStore {
-    pub(super) async fn spaces_now(&self) -> Result<(History, Vec<SpaceRecord>), StoreError> {
-        let all = GetOptions::new().with_prefix();
-        let found = self.members.read(vec![TxnOp::get(self.keys.spaces(), Some(all))]).await?;
-        let history = found.history;
-        let record = |(key, value): (&str, &str)| {
-            let name = key.rsplit('/').next().unwrap_or_default();
-            Ok(from_json::<SpaceDoc>(value)?.record(name, history))
-        };
-        let spaces: Result<Vec<_>, StoreError> = found.pairs(0).map(record).collect();
-        Ok((history, spaces?))
+    /// All spaces, by name.
+    pub(super) async fn all_spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
+        let all = self.keys.spaces();
+        let mut from = all.clone();
+        let mut spaces = Vec::new();
+        loop {
+            let options = GetOptions::new().with_range(end_of(&all)).with_limit(SPACES_MAX as i64);
+            let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
+            for (key, value) in found.pairs(0) {
+                let name = key.strip_prefix(all.as_str()).unwrap_or(key);
+                spaces.push(from_json::<SpaceDoc>(value)?.record(name, found.at.history));
+            }
+            match found.last_key(0) {
+                Some(last) if found.count(0) == SPACES_MAX => from = beyond(last),
+                _ => return Ok(spaces),
+            }
+        }
+    }
+
+    /// The spaces of these names, as far as there are any.
+    pub(super) async fn space_records(
+        &self,
+        names: &[&str],
+    ) -> Result<Vec<SpaceRecord>, StoreError> {
+        let mut records = Vec::with_capacity(names.len());
+        for batch in names.chunks(BATCH) {
+            let gets = batch.iter().map(|name| TxnOp::get(self.keys.space(name), None));
+            let found = self.members.read(gets.collect()).await?;
+            for (number, name) in batch.iter().enumerate() {
+                if let Some(value) = found.value(number) {
+                    records.push(from_json::<SpaceDoc>(value)?.record(name, found.at.history));
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// The names of all spaces.
+    async fn space_names(&self) -> Result<Vec<String>, StoreError> {
+        let all = self.keys.spaces();
+        let options = GetOptions::new().with_prefix().with_keys_only();
+        let found = self.members.read(vec![TxnOp::get(all.as_str(), Some(options))]).await?;
+        let names = found.pairs(0).filter_map(|(key, _)| key.strip_prefix(all.as_str()));
+        Ok(names.map(str::to_owned).collect())
     }
 
     pub(super) async fn lease_at(
@@ -65,7 +99,7 @@ impl EtcdStore {
     ) -> Result<Vec<LeaseRecord>, StoreError> {
         let names = match &page.space {
             Some(space) => vec![space.clone()],
-            None => self.spaces_now().await?.1.into_iter().map(|space| space.name).collect(),
+            None => self.space_names().await?,
         };
         let after = page.after.clone().unwrap_or_default();
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
@@ -89,7 +123,7 @@ impl EtcdStore {
         Ok(leases)
     }
 
-    pub(super) async fn lease_docs(
+    async fn lease_docs(
         &self,
         space: &str,
         leases: &[LeaseId],
@@ -105,31 +139,5 @@ impl EtcdStore {
             }
         }
         Ok(records)
-    }
-
-    pub(super) async fn instance_page(
-        &self,
-        page: &InstancePage,
-    ) -> Result<Vec<InstanceRecord>, StoreError> {
-        let mut from = self.keys.instances();
-        if let Some(id) = &page.after {
-            let age = self.members.read(vec![TxnOp::get(self.keys.age(id), None)]).await?;
-            let Some(started) = age.value(0).and_then(|age| age.parse().ok()) else {
-                return Ok(Vec::new());
-            };
-            // The first key beyond that one.
-            from = format!("{}\0", self.keys.instance(started, id));
-        }
-        let options = GetOptions::new()
-            .with_range(self.keys.instance(u64::MAX, ""))
-            .with_sort(SortTarget::Key, SortOrder::Ascend)
-            .with_limit(i64::from(page.limit));
-        let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
-        let record = |(_, value): (&str, &str)| {
-            let doc: InstanceDoc = from_json(value)?;
-            let InstanceDoc { instance, address, seen_at, stopped_at } = doc;
-            Ok(InstanceRecord { instance, address, seen_at, stopped_at })
-        };
-        found.pairs(0).map(record).collect()
     }
 }

@@ -1,16 +1,22 @@
 //! Names in etcd, as they are found. What changes them is in `draft`.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
+use etcd_client::{GetOptions, TxnOp};
+use jiff::Timestamp;
 
 use super::EtcdStore;
-use super::draft::NameDoc;
+use super::connection::{Found, Moment};
+use super::docs::NameDoc;
+use super::keys::{Keys, beyond, end_of};
 use crate::store::values::from_json;
-use crate::store::{NameRecord, NewName, StoreError};
+use crate::store::{NamePage, NameRecord, NewName, StoreError};
 
 /// How many skips one request asks for.
-const SKIPS_MAX: i64 = 10_000;
+const SKIPS_MAX: usize = 10_000;
+/// How many names one request asks for.
+const NAMES_MAX: usize = 5_000;
 
 impl EtcdStore {
     pub(super) async fn find_name(
@@ -18,52 +24,139 @@ impl EtcdStore {
         space: &str,
         name: &NewName,
     ) -> Result<Option<NameRecord>, StoreError> {
-        let found =
-            self.members.read(vec![TxnOp::get(self.keys.name(space, &name.key), None)]).await?;
-        let doc = found.value(0).map(from_json::<NameDoc>).transpose()?;
-        Ok(doc.map(|doc| doc.record(space, &name.key)))
+        let gets = keys_of(&self.keys, space, name).map(|key| TxnOp::get(key, None));
+        let found = self.members.read(gets.collect()).await?;
+        name_at(&found, 0, space, name)
     }
 
-    pub(super) async fn skips_in(
-        &self,
-        space: &str,
-        ordinals: Range<u64>,
-    ) -> Result<Vec<u64>, StoreError> {
-        let mut from = ordinals.start;
-        let mut skips = Vec::new();
+    /// Names of one purpose, by key. Those of the others are read too and passed over, because etcd
+    /// tells keys apart by their bytes alone: a page among many names of another purpose takes
+    /// several requests, of growing size.
+    pub(super) async fn name_page(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let all = self.keys.name(&page.space, "");
+        let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let mut count = wanted.clamp(1, NAMES_MAX);
+        let after = page.after.as_deref().map(|key| beyond(&self.keys.name(&page.space, key)));
+        let mut from = after.unwrap_or_else(|| all.clone());
+        let mut names = Vec::new();
         loop {
-            let options = GetOptions::new()
-                .with_range(self.keys.skip(space, ordinals.end))
-                .with_sort(SortTarget::Key, SortOrder::Ascend)
-                .with_limit(SKIPS_MAX);
-            let get = TxnOp::get(self.keys.skip(space, from), Some(options));
-            let found = self.members.read(vec![get]).await?;
-            let before = skips.len();
-            let numbers =
-                found.pairs(0).filter_map(|(key, _)| key.rsplit('/').next()?.parse::<u64>().ok());
-            skips.extend(numbers);
-            match skips.last() {
-                Some(last) if skips.len() > before => from = last + 1,
-                _ => return Ok(skips),
+            let options = GetOptions::new().with_range(end_of(&all)).with_limit(count as i64);
+            let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
+            for (key, value) in found.pairs(0) {
+                let key = key.strip_prefix(all.as_str()).unwrap_or(key);
+                let name = from_json::<NameDoc>(value)?.record(&page.space, key);
+                if name.purpose == page.purpose && (page.removed || name.removed_at.is_none()) {
+                    names.push(name);
+                }
+            }
+            names.truncate(wanted);
+            let there_may_be_more = names.len() < wanted && found.count(0) == count;
+            match found.last_key(0) {
+                Some(last) if there_may_be_more => from = beyond(last),
+                _ => return Ok(names),
+            }
+            count = (count * 2).min(NAMES_MAX);
+        }
+    }
+
+    /// How many names there are that were not removed, by space, of one or of all. The keys in use that
+    /// are mere ordinals count too.
+    pub(super) async fn name_counts(
+        &self,
+        space: Option<&str>,
+    ) -> Result<HashMap<String, u64>, StoreError> {
+        let mut counts = HashMap::new();
+        self.count_under(&self.keys.names(), space, is_kept, &mut counts).await?;
+        self.count_under(&self.keys.in_use_everywhere(), space, |_| Ok(true), &mut counts).await?;
+        Ok(counts)
+    }
+
+    /// Counts keys by the space that follows `root` in them: those whose values count.
+    async fn count_under(
+        &self,
+        root: &str,
+        space: Option<&str>,
+        counts_value: impl Fn(&str) -> Result<bool, StoreError> + Send,
+        counts: &mut HashMap<String, u64>,
+    ) -> Result<(), StoreError> {
+        let all = space.map_or_else(|| root.to_owned(), |space| format!("{root}{space}/"));
+        let mut from = all.clone();
+        loop {
+            let options = GetOptions::new().with_range(end_of(&all)).with_limit(NAMES_MAX as i64);
+            let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
+            for (key, value) in found.pairs(0) {
+                let of = key.strip_prefix(root).and_then(|rest| rest.split_once('/'));
+                if let Some((space, _)) = of
+                    && counts_value(value)?
+                {
+                    *counts.entry(space.to_owned()).or_default() += 1;
+                }
+            }
+            match found.last_key(0) {
+                Some(last) if found.count(0) == NAMES_MAX => from = beyond(last),
+                _ => return Ok(()),
             }
         }
     }
 
-    pub(super) async fn unplaced_page(
+    /// The ordinals of a range that names occupy, at one moment.
+    pub(super) async fn skips_in(
         &self,
         space: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
-        let all = self.keys.unplaced(space, "");
-        // The first key beyond that one.
-        let from = after.map_or_else(|| all.clone(), |after| format!("{all}{after}\0"));
-        let options = GetOptions::new()
-            .with_range(self.keys.unplaced_end(space))
-            .with_sort(SortTarget::Key, SortOrder::Ascend)
-            .with_limit(i64::from(limit));
-        let found = self.members.read(vec![TxnOp::get(from, Some(options))]).await?;
-        let names = found.pairs(0).filter_map(|(key, _)| key.strip_prefix(all.as_str()));
-        Ok(names.map(str::to_owned).collect())
+        ordinals: &Range<u64>,
+        at: Moment,
+    ) -> Result<Vec<u64>, StoreError> {
+        let end = self.keys.skip(space, ordinals.end);
+        let mut from = ordinals.start;
+        let mut skips: Vec<u64> = Vec::new();
+        while from < ordinals.end {
+            let options = GetOptions::new()
+                .with_range(end.as_str())
+                .with_revision(at.revision)
+                .with_limit(SKIPS_MAX as i64);
+            let get = TxnOp::get(self.keys.skip(space, from), Some(options));
+            let found = self.members.read_of(at.history, vec![get]).await?;
+            let numbers =
+                found.pairs(0).filter_map(|(key, _)| key.rsplit('/').next()?.parse::<u64>().ok());
+            skips.extend(numbers);
+            match skips.last() {
+                Some(last) if found.count(0) == SKIPS_MAX => from = last + 1,
+                _ => break,
+            }
+        }
+        Ok(skips)
     }
+
+    /// What to ask for names without an ordinal, by key and after a given one.
+    pub(super) fn get_unplaced(&self, space: &str, after: Option<&str>, limit: u32) -> TxnOp {
+        let all = self.keys.unplaced(space, "");
+        let options = GetOptions::new().with_range(end_of(&all)).with_limit(i64::from(limit));
+        let from = after.map_or(all, |after| beyond(&self.keys.unplaced(space, after)));
+        TxnOp::get(from, Some(options))
+    }
+}
+
+fn is_kept(value: &str) -> Result<bool, StoreError> {
+    Ok(from_json::<NameDoc>(value)?.removed_at.is_none())
+}
+
+/// What to read of a name: its own key and, where it could be generated, whether its ordinal is in use.
+pub(super) fn keys_of(keys: &Keys, space: &str, name: &NewName) -> impl Iterator<Item = String> {
+    let in_use = name.ordinal.map(|ordinal| keys.in_use(space, ordinal));
+    std::iter::once(keys.name(space, &name.key)).chain(in_use)
+}
+
+/// What was found of a name, from the `number`-th of what [`keys_of`] has asked for.
+pub(super) fn name_at(
+    found: &Found,
+    number: usize,
+    space: &str,
+    name: &NewName,
+) -> Result<Option<NameRecord>, StoreError> {
+    if let Some(value) = found.value(number) {
+        return Ok(Some(from_json::<NameDoc>(value)?.record(space, &name.key)));
+    }
+    let in_use = name.ordinal.and_then(|_| found.value(number + 1));
+    let imported_at: Option<Timestamp> = in_use.map(from_json).transpose()?;
+    Ok(imported_at.map(|at| name.imported(space, at)))
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 use serde::{Deserialize, Serialize};
 
-use super::draft::Draft;
+use super::draft::{Draft, Wanted};
 use super::turns::Turns;
 use super::{EtcdStore, clock};
 use crate::floor::Mark;
@@ -22,10 +22,10 @@ const ROWS_MAX: usize = 5_000;
 
 /// The row of a worker, as it is written.
 #[derive(Debug, Serialize, Deserialize)]
-struct WorkerDoc {
-    lease: LeaseId,
-    end: u64,
-    instance: String,
+pub(super) struct WorkerDoc {
+    pub(super) lease: LeaseId,
+    pub(super) end: u64,
+    pub(super) instance: String,
 }
 
 impl EtcdStore {
@@ -36,7 +36,8 @@ impl EtcdStore {
         let mut clock = None;
         let mut turns = Turns::new();
         loop {
-            let mut draft = Draft::read(&self.members, &self.keys, space, &leases, &[]).await?;
+            let wanted = Wanted { space, leases: &leases, names: &[] };
+            let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
             // Asked once, because others go on meanwhile, and of the member that has just answered.
             let (now_ms, at) = match clock {
                 Some(asked) => asked,
@@ -63,7 +64,8 @@ impl EtcdStore {
         let (space, leases) = (&release.space, [release.held.lease]);
         let mut turns = Turns::new();
         loop {
-            let mut draft = Draft::read(&self.members, &self.keys, space, &leases, &[]).await?;
+            let wanted = Wanted { space, leases: &leases, names: &[] };
+            let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
             let mark = self.draft_release(&mut draft, release).await?;
             if draft.commit(&self.members).await? {
                 return Ok(mark);

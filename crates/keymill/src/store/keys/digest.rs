@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::floor::{Floor, Mark};
-use crate::store::StoreError;
+use crate::store::{SpaceRecord, StoreError};
 
 /// Inputs to digest.
 #[derive(Debug, Clone)]
@@ -12,6 +12,8 @@ pub struct DigestBatch {
     pub space: String,
     /// The inputs.
     pub inputs: Vec<DigestInput>,
+    /// Of how many generations of the space the last one's keys are the candidates.
+    pub generations: usize,
     /// What the space must have reached.
     pub floor: Floor,
 }
@@ -41,6 +43,22 @@ pub struct DigestKey {
     pub key: String,
     /// Which candidate it was, if it was made just now.
     pub made: Option<usize>,
+}
+
+// Redis compares them in its script.
+#[cfg_attr(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
+impl DigestBatch {
+    /// Refuses candidates of an earlier generation than the space's last: after a rollback, only keys of
+    /// a new length cannot have been given before.
+    pub(in crate::store) fn check_generations(
+        &self,
+        space: &SpaceRecord,
+    ) -> Result<(), StoreError> {
+        if self.generations == space.definition.generations() {
+            return Ok(());
+        }
+        Err(StoreError::Outdated(self.space.clone()))
+    }
 }
 
 // Redis chooses in a script, and SQLite row by row.

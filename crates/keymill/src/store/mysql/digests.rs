@@ -15,6 +15,7 @@ const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, `key`, created_at)
 impl Tx {
     pub(super) async fn digest(&mut self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let mut space = self.space_above(&batch.space, &batch.floor).await?;
+        batch.check_generations(&space)?;
         let name = hex(batch.space.as_bytes());
         let known = self.digests(&name, &batch.inputs).await?;
         let taken = self.names_among(&name, &batch.inputs, &known).await?;

@@ -83,16 +83,9 @@ impl KeyStore for MysqlStore {
     }
 
     async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
-        let KeyPlace { space, id, key } = at;
-        let rows = self.connection().await?.query(FOUND, params! { space, id, key }).await?;
-        let is_used = |row: &&Row| column::<i64>(row, 7) == 1;
-        if let Some(used) = rows.iter().find(is_used) {
-            return Ok(Some(Found::Used(used_from(used))));
-        }
-        Ok(rows.first().map(|row| match column::<Option<String>>(row, 4) {
-            None => Found::Available,
-            Some(by) => Found::Reserved { by, at: time(column(row, 2)) },
-        }))
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.find(at).await;
+        tx.finish_reading(answer).await
     }
 
     async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
@@ -144,6 +137,20 @@ impl KeyStore for MysqlStore {
 }
 
 impl Tx {
+    /// Where a key of a pool is.
+    pub(super) async fn find(&mut self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
+        let KeyPlace { space, id, key } = at;
+        let rows = self.query(FOUND, params! { space, id, key }).await?;
+        let is_used = |row: &&Row| column::<i64>(row, 7) == 1;
+        if let Some(used) = rows.iter().find(is_used) {
+            return Ok(Some(Found::Used(used_from(used))));
+        }
+        Ok(rows.first().map(|row| match column::<Option<String>>(row, 4) {
+            None => Found::Available,
+            Some(by) => Found::Reserved { by, at: time(column(row, 2)) },
+        }))
+    }
+
     /// Adds a change to the revision of a space that was only looked at, which locks its row: as
     /// late in a transaction as can be. An advance may have come in between, and what was chosen
     /// before it must not be used after it.

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use mysql_async::params;
 
 use super::rows::{column, name_from};
-use super::sql::{NAME, NAME_REMOVE, NOW};
+use super::sql::{IMPORTED, NAME, NAME_REMOVE, NOW};
 use super::text::hex;
 use super::tx::Tx;
 use crate::floor::Floor;
-use crate::store::values::signed;
-use crate::store::{NameBatch, NamePurpose, NameRecord, Named, Naming, SpaceRecord, StoreError};
+use crate::store::values::{signed, time};
+use crate::store::{
+    NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, SpaceRecord, StoreError,
+};
 
 const NAMES: &str = "SELECT space, `key`, ordinal, purpose, owner, created_at, removed_at
     FROM names WHERE space =";
@@ -78,6 +80,19 @@ impl Tx {
         space.mark.revision += 1;
         self.move_to(&space).await?;
         self.name_on_record(name, key).await
+    }
+
+    /// A name on record, also one that is a mere ordinal or was removed.
+    pub(super) async fn named(
+        &mut self,
+        space: &str,
+        name: &NewName,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let known = self.name_on_record(space, &name.key).await?;
+        let (None, Some(ordinal)) = (&known, name.ordinal) else { return Ok(known) };
+        let params = params! { space, "ordinal" => signed(ordinal) };
+        let rows = self.query(IMPORTED, params).await?;
+        Ok(rows.first().map(|row| name.imported(space, time(column(row, 0)))))
     }
 
     /// What is on record of the names of a batch, by key.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use mysql_async::params;
 
 use super::rows::{claimed_from, column};
-use super::sql::{SKIPS, now};
+use super::sql::now;
 use super::text::{ROWS_MAX, hex, removal};
 use super::tx::Tx;
 use super::used::expiry;
@@ -57,11 +57,8 @@ impl Tx {
     /// Writes the keys of a grant into the pool, but for those that names occupy; how many.
     async fn write_keys(&mut self, fill: &Fill, grant: &Grant) -> Result<u64, StoreError> {
         let Range { start, end } = grant.ordinals;
-        let (space, bounds) = (&fill.space, (signed(start), signed(end)));
-        let params = params! { space, "start" => bounds.0, "end" => bounds.1 };
-        let skips = self.query(SKIPS, params).await?;
-        let skips: Vec<u64> = skips.iter().map(|row| unsigned(column(row, 0))).collect();
-        let space = hex(space.as_bytes());
+        let skips = self.skips(&fill.space, start..end).await?;
+        let space = hex(fill.space.as_bytes());
         let mut added = 0;
         // A statement at a time: making all keys at once would keep this thread from others.
         for from in (start..end).step_by(ROWS_MAX) {

@@ -8,9 +8,6 @@ macro_rules! now {
 }
 pub(super) use now;
 
-/// With whether the server takes writes of everyone: a user may be exempt from that.
-pub(super) const STORE: &str =
-    "SELECT identity, CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF') FROM store";
 pub(super) const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
     returned, base FROM spaces WHERE name = :space";
@@ -20,6 +17,10 @@ pub(super) const SPACE_LOCK: &str =
 pub(super) const SPACES: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
     returned, base FROM spaces ORDER BY name";
+/// Lacks the names. By these alone: a plan that looked at other rows would wait for them.
+pub(super) const SPACES_AMONG: &str =
+    "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
+    returned, base FROM spaces FORCE INDEX (PRIMARY) WHERE name";
 pub(super) const SPACE_MAKE: &str = concat!(
     "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, returned, revision, created_at)
@@ -57,7 +58,7 @@ pub(super) const LEASE_OF: &str =
     "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
     granted_at, closed_at, id, host, pid, version, started_at
     FROM leases JOIN instances ON id = instance WHERE space = :space AND start_ordinal <= :ordinal
-    AND COALESCE(closed_at_ordinal, end_ordinal) > :ordinal ORDER BY start_ordinal DESC LIMIT 1";
+    AND COALESCE(closed_at_ordinal, end_ordinal) > :ordinal ORDER BY start_ordinal DESC, lease DESC LIMIT 1";
 pub(super) const LEASE_PAGE: &str =
     "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal,
     purpose, granted_at, closed_at, id, host, pid, version, started_at
@@ -70,6 +71,11 @@ pub(super) const HELD_ELSEWHERE: &str =
     FROM leases WHERE space = :space AND open_for <> :instance AND purpose = 'lease'";
 pub(super) const NAME: &str = "SELECT space, `key`, ordinal, purpose, owner, created_at, removed_at
     FROM names WHERE space = :space AND `key` = :key";
+pub(super) const NAME_PAGE: &str =
+    "SELECT space, `key`, ordinal, purpose, owner, created_at, removed_at
+    FROM names FORCE INDEX (names_by_purpose)
+    WHERE space = :space AND purpose = :purpose AND `key` > :after
+    AND (:removed OR removed_at IS NULL) ORDER BY `key` LIMIT :limit";
 pub(super) const NAME_REMOVE: &str =
     concat!("UPDATE names SET removed_at = ", now!(), " WHERE space = :space AND `key` = :key");
 pub(super) const IMPORTED: &str =

@@ -29,14 +29,14 @@ impl Tx {
         Ok(found)
     }
 
-    /// Writes rows, as many to a statement as may be.
+    /// Writes rows, as many to a statement as may be; how many the server counts.
     pub(super) async fn insert(
         &mut self,
         into: &str,
         rows: &[String],
         ending: &str,
-    ) -> Result<(), StoreError> {
-        let mut rest = rows;
+    ) -> Result<u64, StoreError> {
+        let (mut rest, mut counted) = (rows, 0);
         while let Some((first, others)) = rest.split_first() {
             let mut text = format!("{into}{first}");
             rest = others;
@@ -50,9 +50,9 @@ impl Tx {
                 rest = others;
             }
             text.push_str(ending);
-            self.execute_text(&text).await?;
+            counted += self.execute_text(&text).await?;
         }
-        Ok(())
+        Ok(counted)
     }
 
     /// The ids whose rows a query finds, locked from here on.
@@ -82,6 +82,26 @@ impl Tx {
     }
 }
 
+/// Splits items into runs that fit one statement each; `size` tells about how many bytes an item
+/// adds. A statement that names what becomes of each compares every row with all of them.
+pub(super) fn runs<T>(items: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    const ITEMS_MAX: usize = 200;
+    let (mut runs, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (place, item) in items.iter().enumerate() {
+        // In hex, and twice.
+        let adds = 4 * size(item);
+        if place - start == ITEMS_MAX || (place > start && bytes + adds > TEXT_MAX) {
+            runs.push(&items[start..place]);
+            (start, bytes) = (place, 0);
+        }
+        bytes += adds;
+    }
+    if start < items.len() {
+        runs.push(&items[start..]);
+    }
+    runs
+}
+
 /// A statement that deletes rows of a space; it lacks their ids.
 pub(super) fn removal(table: &str, space: &str) -> String {
     format!("DELETE gone FROM {table} AS gone FORCE INDEX (PRIMARY) WHERE space = {space}")
@@ -108,6 +128,20 @@ mod tests {
     fn literals_are_hex_also_of_nothing_and_of_quotes() {
         for (bytes, expected) in [("", "x''"), ("a'\\", "x'61275c'"), ("\u{fc}", "x'c3bc'")] {
             assert_eq!(hex(bytes.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn runs_are_cut_by_number_and_by_size_and_leave_nothing_out() {
+        for (items, expected) in [
+            (vec![], vec![]),
+            (vec![1; 200], vec![200]),
+            (vec![1; 401], vec![200, 200, 1]),
+            (vec![1, TEXT_MAX, 1, 1], vec![1, 1, 2]),
+        ] {
+            let runs = runs(&items, |size| *size);
+            assert_eq!(runs.iter().map(|run| run.len()).collect::<Vec<_>>(), expected);
+            assert_eq!(runs.concat(), items);
         }
     }
 }

@@ -6,11 +6,13 @@ use deadpool::managed::Object;
 use mysql_async::{Params, Row, params};
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Connection, Hosts};
+use super::connection::Connection;
+use super::hosts::Hosts;
 use super::rows::{column, space_from};
+use super::session::{self, Look};
 use super::sql::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE, SPACE_DEFINE,
-    SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SKIPS, SPACE,
+    SPACE_DEFINE, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE, SPACES,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
@@ -30,7 +32,7 @@ impl Tx {
     pub(super) async fn begin(connection: Object<Hosts>) -> Result<Tx, StoreError> {
         let deadline = Instant::now() + CALL_MAX;
         let mut tx = Tx { connection: Some(connection), deadline };
-        tx.run("START TRANSACTION").await?;
+        tx.run(session::BEGIN).await?;
         Ok(tx)
     }
 
@@ -48,25 +50,52 @@ impl Tx {
                 Ok(answer)
             }
             Err(error) => {
-                // Where an answer is missing, the next to come would be taken for another's.
-                if self.connection().is_usable() && self.run("ROLLBACK").await.is_ok() {
-                    drop(self.connection.take());
-                }
+                self.undo().await;
                 Err(error)
             }
         }
     }
 
+    /// Ends one that was to change nothing: there is nothing to commit, and nothing in doubt.
+    pub(super) async fn finish_reading<T>(
+        mut self,
+        answer: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.undo().await;
+        answer
+    }
+
+    /// Rolls back, and puts the connection back into the pool where it can be used again.
+    async fn undo(&mut self) {
+        // Where an answer is missing, the next to come would be taken for another's.
+        if self.connection().is_usable() && self.run("ROLLBACK").await.is_ok() {
+            drop(self.connection.take());
+        }
+    }
+
+    /// What tells this store from every other. Looks in the same statement whether this is still the
+    /// server that takes writes, and whether statements mean here what they should: every
+    /// transaction asks for it, as late as it can.
     pub(super) async fn identity(&mut self) -> Result<String, StoreError> {
-        let rows = self.query(STORE, ()).await?;
+        let isolation = self.connection().isolation();
+        let rows = self.query_text(&session::look_at(isolation)).await?;
         let row = rows.first().ok_or_else(|| {
             StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
         })?;
-        if !column::<bool>(row, 1) {
-            self.connection().give_up();
-            return Err(StoreError::Unavailable("the server has become read-only".to_owned()));
+        let connection = self.connection();
+        match Look::of(row, isolation) {
+            Look::Good(identity) => Ok(identity),
+            Look::ReadOnly => {
+                connection.give_up_all();
+                let place = connection.place();
+                Err(StoreError::Unavailable(format!("{place} has become read-only")))
+            }
+            Look::Changed(problem) => {
+                connection.give_up();
+                let place = connection.place();
+                Err(StoreError::Unavailable(format!("{place}: {problem}")))
+            }
         }
-        Ok(column(row, 0))
     }
 
     pub(super) async fn execute(
@@ -100,6 +129,12 @@ impl Tx {
 
     /// The space, its row locked until the transaction ends.
     pub(super) async fn space(&mut self, name: &str) -> Result<SpaceRecord, StoreError> {
+        let space = self.lock(name).await?;
+        space.ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))
+    }
+
+    /// The same; `None` where there is none.
+    pub(super) async fn lock(&mut self, name: &str) -> Result<Option<SpaceRecord>, StoreError> {
         self.space_by(SPACE_LOCK, name).await
     }
 
@@ -202,10 +237,18 @@ impl Tx {
         Ok(grant)
     }
 
-    async fn space_by(&mut self, sql: &'static str, name: &str) -> Result<SpaceRecord, StoreError> {
+    /// The space, its row not locked; `None` where there is none.
+    pub(super) async fn look(&mut self, name: &str) -> Result<Option<SpaceRecord>, StoreError> {
+        self.space_by(SPACE, name).await
+    }
+
+    async fn space_by(
+        &mut self,
+        sql: &'static str,
+        name: &str,
+    ) -> Result<Option<SpaceRecord>, StoreError> {
         let rows = self.query(sql, params! { "space" => name }).await?;
-        let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))?;
-        space_from(row)
+        rows.first().map(space_from).transpose()
     }
 
     async fn above(
@@ -214,13 +257,13 @@ impl Tx {
         name: &str,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let space = match self.space_by(sql, name).await {
-            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
-                return Err(StoreError::gone(name, floor.mark));
-            }
-            found => found?,
+        let found = self.space_by(sql, name).await?;
+        // Before anything is concluded: a server that follows another may lag behind it.
+        let identity = self.identity().await?;
+        let Some(space) = found else {
+            return Err(missing(name, floor));
         };
-        space.check_floor(&self.identity().await?, floor)?;
+        space.check_floor(&identity, floor)?;
         Ok(space)
     }
 
@@ -278,6 +321,17 @@ impl Tx {
         Ok(!self.query(LEASE_EXISTS, params).await?.is_empty())
     }
 
+    /// The ordinals that names occupy, of these; in order.
+    pub(super) async fn skips(
+        &mut self,
+        space: &str,
+        ordinals: Range<u64>,
+    ) -> Result<Vec<u64>, StoreError> {
+        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
+        let rows = self.query(SKIPS, params! { space, start, end }).await?;
+        Ok(rows.iter().map(|row| unsigned(column(row, 0))).collect())
+    }
+
     pub(super) async fn know(&mut self, instance: &Instance) -> Result<(), StoreError> {
         let Instance { id, host, pid, version, started_at } = instance;
         let started_at = started_at.as_millisecond();
@@ -299,6 +353,14 @@ impl Drop for Tx {
         // What is half done must not go back into the pool.
         drop(self.connection.take().map(Object::take));
     }
+}
+
+/// What to answer where there is no such space.
+pub(super) fn missing(space: &str, floor: &Floor) -> StoreError {
+    if floor.mark.is_seen() {
+        return StoreError::gone(space, floor.mark);
+    }
+    StoreError::UnknownSpace(space.to_owned())
 }
 
 async fn within<T>(

@@ -64,7 +64,11 @@ impl Tx {
             may_go.push(goes);
         }
         self.insert(USED_ADD, &rows, "").await?;
-        Ok(Noted { mark: self.step(&read).await?.mark, may_go })
+        let after = self.step(&read).await?;
+        if after.sealed {
+            return Err(StoreError::Sealed(uses.space.clone()));
+        }
+        Ok(Noted { mark: after.mark, may_go })
     }
 
     pub(super) async fn retire(&mut self, retire: &Retire) -> Result<UsedKey, StoreError> {

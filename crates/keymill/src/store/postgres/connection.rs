@@ -1,226 +1,99 @@
-//! Connections to PostgreSQL: which of the hosts, and whether it is safe.
+//! One connection to PostgreSQL, or to a pooler in front of it: how statements are sent, and whether the
+//! connection can go on being used.
+//!
+//! `hosts` makes them, `tx` uses them, one transaction after the other. Nothing that is sent here lasts
+//! longer than its transaction: no prepared statement, no setting, no lock.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
-use tokio_postgres::config::SslMode;
-use tokio_postgres::error::Severity;
+use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, SimpleQueryRow};
 
-use super::rows::history_from;
-use super::{STORE, fold_error};
-use crate::floor::History;
-use crate::store::pool::{
-    CALL_MAX, CHECK_EVERY, CONNECT_MAX, IDLE_MAX, LOCK_MAX, none_of_them, refuse_unsafe,
-};
-use crate::store::url::{StoreUrl, Tls};
-use crate::store::{Opening, StoreError, Verdict, tls};
-
-const PORT: u16 = 5432;
-
-/// The servers of a URL, of which one takes writes.
-pub(super) struct Hosts {
-    url: StoreUrl,
-    pub(super) schema: String,
-    tls: Option<MakeRustlsConnect>,
-    allow_unsafe: bool,
-    /// The highest timeline met: a host below it was cut off, and is passed over.
-    timeline: AtomicU64,
-    /// The host that was last connected to.
-    last: AtomicUsize,
-}
+use super::begin::{Begun, SYNCHRONOUS, View};
+use super::fold_error;
+use super::param::Params;
+use super::sql::STORE;
+use crate::store::pool::{CALL_MAX, refuse_unsafe};
+use crate::store::{StoreError, Verdict};
 
 /// One checked connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) client: Client,
+    client: Client,
+    /// Where it leads, for people.
     place: String,
-    statements: Mutex<HashMap<&'static str, Statement>>,
+    schema: String,
+    /// Of which generation of connections it is.
+    pub(super) generation: u64,
+    /// The highest timeline that was met anywhere.
+    timeline: Arc<AtomicU64>,
     warnings: Arc<AtomicU64>,
-    begin: &'static str,
-    checked_at: Instant,
-    /// It did not answer in time.
+    pub(super) checked_at: Instant,
+    /// It did not answer in time, or was left within a transaction.
     failed: AtomicBool,
-}
-
-impl Hosts {
-    pub(super) fn parse(url: &str, opening: Opening) -> Result<Hosts, StoreError> {
-        let url = StoreUrl::parse(url, &["schema", "sslmode", "sslrootcert", SESSION_ATTRS])?;
-        if let Some(wanted) = url.setting(SESSION_ATTRS).filter(|wanted| *wanted != "read-write") {
-            return Err(StoreError::Broken(format!(
-                "the store's URL has {SESSION_ATTRS}={wanted}; keymill needs read-write, its default"
-            )));
-        }
-        let schema = url.setting("schema").unwrap_or("keymill").to_owned();
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        if !(1..=63).contains(&schema.len()) || !schema.bytes().all(fits) {
-            return Err(StoreError::Broken(format!(
-                "the store's URL has schema={schema}; letters, digits, _ and - are allowed"
-            )));
-        }
-        let tls = wanted_tls(&url)?.map(|wanted| tls::client(&wanted)).transpose()?;
-        let tls = tls.map(MakeRustlsConnect::new);
-        let allow_unsafe = opening.allow_unsafe;
-        Ok(Hosts {
-            url,
-            schema,
-            tls,
-            allow_unsafe,
-            timeline: AtomicU64::new(0),
-            last: AtomicUsize::new(0),
-        })
-    }
-
-    pub(super) fn shown(&self) -> String {
-        self.url.shown()
-    }
-
-    /// Learns the highest timeline there is, so that a primary that was cut off is not taken for
-    /// the one that has its place.
-    pub(super) async fn meet_all(&self) {
-        if self.url.hosts.len() > 1 {
-            for number in 0..self.url.hosts.len() {
-                // One that cannot be met will not be connected to either.
-                let place = self.place_of(number);
-                let _ = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
-            }
-        }
-    }
-
-    fn place_of(&self, number: usize) -> String {
-        format!("postgres at {}", self.url.hosts[number])
-    }
-
-    /// The first host that takes writes, is safe, and was not cut off.
-    pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let mut problems = Vec::new();
-        // The one that was good the last time first.
-        let (hosts, first) = (self.url.hosts.len(), self.last.load(Ordering::Relaxed));
-        for number in (0..hosts).map(|turn| (first + turn) % hosts) {
-            let place = self.place_of(number);
-            match timeout(CONNECT_MAX, self.connect_to(number, &place)).await {
-                Ok(Ok(connection)) => {
-                    self.last.store(number, Ordering::Relaxed);
-                    return Ok(connection);
-                }
-                Ok(Err(error)) => problems.push(error),
-                Err(_) => problems.push(StoreError::Unavailable(format!(
-                    "{place} did not answer in {CONNECT_MAX:?}"
-                ))),
-            }
-        }
-        Err(none_of_them(problems))
-    }
-
-    async fn connect_to(&self, number: usize, place: &str) -> Result<Connection, StoreError> {
-        let host = &self.url.hosts[number];
-        let mut config = Config::new();
-        config
-            .host(&host.name)
-            .port(host.port_or(PORT))
-            .application_name("keymill")
-            .user(self.url.user.as_deref().unwrap_or("postgres"))
-            .dbname(if self.url.path.is_empty() { "postgres" } else { &self.url.path });
-        if let Some(password) = &self.url.password {
-            config.password(password);
-        }
-        let warnings = Arc::<AtomicU64>::default();
-        let fold = |error: tokio_postgres::Error| fold_error(place, &error);
-        let client = if let Some(tls) = &self.tls {
-            config.ssl_mode(SslMode::Require);
-            let (client, connection) = config.connect(tls.clone()).await.map_err(fold)?;
-            drive(connection, warnings.clone());
-            client
-        } else {
-            config.ssl_mode(SslMode::Disable);
-            let (client, connection) = config.connect(NoTls).await.map_err(fold)?;
-            drive(connection, warnings.clone());
-            client
-        };
-        let mut connection = Connection {
-            client,
-            place: place.to_owned(),
-            statements: Mutex::default(),
-            warnings,
-            begin: BEGIN,
-            checked_at: Instant::now(),
-            failed: AtomicBool::new(false),
-        };
-        let (lock, idle) = (LOCK_MAX.as_millis(), IDLE_MAX.as_millis());
-        let (call, schema) = (CALL_MAX.as_millis(), &self.schema);
-        // Every statement of ours reads an index in its order. Of a table that was just filled the
-        // server has no statistics, and would rather sort millions of keys to find the first.
-        connection
-            .run(&format!(
-                "SET lock_timeout = {lock}; SET statement_timeout = {call};
-                 SET idle_in_transaction_session_timeout = {idle};
-                 SET enable_sort = off; SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_hashjoin = off;
-                 SET enable_mergejoin = off; SET jit = off;
-                 SET search_path = \"{schema}\""
-            ))
-            .await?;
-        connection.check(self.allow_unsafe).await?;
-        self.check_timeline(&connection).await?;
-        Ok(connection)
-    }
-
-    async fn check_timeline(&self, connection: &Connection) -> Result<(), StoreError> {
-        let read = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
-        let rows = connection.query(read, &[]).await?;
-        let found = u64::from_str_radix(rows[0].get(0), 16).unwrap_or_default();
-        let met = self.timeline.fetch_max(found, Ordering::SeqCst);
-        if found < met {
-            let place = &connection.place;
-            return Err(StoreError::Unavailable(format!(
-                "{place} is on timeline {found} and another was met on {met}: it was cut off"
-            )));
-        }
-        Ok(())
-    }
-}
-
-const SESSION_ATTRS: &str = "target_session_attrs";
-const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = on";
-/// Where the server waits for its standby to apply, it goes on doing so.
-const BEGIN_APPLY: &str = "BEGIN; SET LOCAL synchronous_commit = remote_apply";
-
-impl Manager for Hosts {
-    type Type = Connection;
-    type Error = StoreError;
-
-    async fn create(&self) -> Result<Connection, StoreError> {
-        self.connect().await
-    }
-
-    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<StoreError> {
-        if connection.client.is_closed() || connection.failed.load(Ordering::Relaxed) {
-            return Err(RecycleError::message("closed"));
-        }
-        if connection.checked_at.elapsed() > CHECK_EVERY {
-            connection.check(self.allow_unsafe).await?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.url.fmt(f)
-    }
+    /// Its server takes no writes, was cut off or has ended, and others may lead to the same one.
+    outlived: AtomicBool,
 }
 
 impl Connection {
+    pub(super) fn new(
+        client: Client,
+        warnings: Arc<AtomicU64>,
+        place: &str,
+        schema: &str,
+        generation: u64,
+        timeline: Arc<AtomicU64>,
+    ) -> Connection {
+        Connection {
+            client,
+            place: place.to_owned(),
+            schema: schema.to_owned(),
+            generation,
+            timeline,
+            warnings,
+            checked_at: Instant::now(),
+            failed: AtomicBool::new(false),
+            outlived: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins a transaction, on a server that takes writes and was not cut off.
+    pub(super) async fn begin(&self, view: View) -> Result<Begun, StoreError> {
+        let begin = view.begin(&self.schema);
+        let row = self.last_row(&format!("{begin}; {SYNCHRONOUS}; {STORE}")).await?;
+        let row = row.ok_or_else(|| {
+            StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
+        })?;
+        let begun = Begun::of(&row, &self.schema, view, &self.place);
+        if let Err(StoreError::Unavailable(_)) = begun {
+            self.outlived.store(true, Ordering::Relaxed);
+        }
+        let begun = begun?;
+        self.check_timeline(begun.history.timeline)?;
+        Ok(begun)
+    }
+
+    /// Asks one thing, in a transaction and a round trip of its own.
+    pub(super) async fn inspect(&self, sql: &str) -> Result<SimpleQueryRow, StoreError> {
+        let begin = View::Latest.begin(&self.schema);
+        let answer = timeout(CALL_MAX, self.last_row(&format!("{begin}; {sql}; ROLLBACK"))).await;
+        let answer = answer.unwrap_or_else(|_| Err(self.unanswered()));
+        if answer.is_err() {
+            // The transaction may be open still.
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        answer?.ok_or_else(|| StoreError::Broken(format!("{} gave no answer to {sql}", self.place)))
+    }
+
     /// Runs statements that have neither parameters nor an answer.
     pub(super) async fn run(&self, sql: &str) -> Result<(), StoreError> {
         self.client.batch_execute(sql).await.map_err(|error| self.fold_error(&error))
@@ -228,25 +101,22 @@ impl Connection {
 
     pub(super) async fn query(
         &self,
-        sql: &'static str,
-        params: &[&(dyn ToSql + Sync)],
+        sql: &str,
+        params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let statement = self.statement(sql).await?;
-        let answer = timeout(CALL_MAX, self.client.query(&statement, params)).await;
+        let params: Vec<_> = params.iter().map(|&param| param.typed()).collect();
+        let answer = timeout(CALL_MAX, self.client.query_typed(sql, &params)).await;
         self.answered(answer)
     }
 
-    pub(super) async fn execute(
-        &self,
-        sql: &'static str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64, StoreError> {
-        let statement = self.statement(sql).await?;
-        let answer = timeout(CALL_MAX, self.client.execute(&statement, params)).await;
+    pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
+        let params: Vec<_> = params.iter().map(|&param| param.typed()).collect();
+        let answer = timeout(CALL_MAX, self.client.execute_typed(sql, &params)).await;
         self.answered(answer)
     }
 
-    /// Writes rows in bulk; how many.
+    /// Writes rows in bulk; how many. The driver names the statement, and closes it before the
+    /// transaction can end.
     pub(super) async fn copy<'a>(
         &self,
         sql: &'static str,
@@ -265,70 +135,103 @@ impl Connection {
         self.answered(answer)
     }
 
-    /// The server's history as it is now.
-    pub(super) async fn history(&self) -> Result<History, StoreError> {
-        Ok(self.query(STORE, &[]).await?.first().map(history_from).unwrap_or_default())
-    }
-
     /// How many warnings the server has given so far.
     pub(super) fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::SeqCst)
     }
 
-    pub(super) fn begin_statement(&self) -> &'static str {
-        self.begin
+    /// Whether it can be used again.
+    pub(super) fn is_good(&self) -> bool {
+        !self.client.is_closed() && !self.failed.load(Ordering::Relaxed) && !self.is_outlived()
     }
 
-    async fn check(&mut self, allow_unsafe: bool) -> Result<(), StoreError> {
+    /// Whether its server is not the one to use any more: so may be those of all other connections.
+    pub(super) fn is_outlived(&self) -> bool {
+        self.outlived.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server is safe, and not one that was cut off.
+    pub(super) async fn check(&mut self, allow_unsafe: bool) -> Result<(), StoreError> {
         let findings = self.findings().await?;
         let found = |name: &str| findings.iter().find(|it| it.setting == name);
         if found("role").is_some_and(|it| it.verdict == Verdict::Unsafe) {
             let place = &self.place;
             return Err(StoreError::Unavailable(format!("{place} is a standby")));
         }
-        if found("synchronous_commit").is_some_and(|it| it.found == "remote_apply") {
-            self.begin = BEGIN_APPLY;
-        }
+        let timeline = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
+        let row = self.inspect(timeline).await?;
+        let timeline = row.get(0).and_then(|text| u64::from_str_radix(text, 16).ok());
+        self.check_timeline(timeline.unwrap_or_default())?;
         self.checked_at = Instant::now();
         refuse_unsafe(&findings, allow_unsafe)
     }
 
-    async fn statement(&self, sql: &'static str) -> Result<Statement, StoreError> {
-        let known = self.statements().get(sql).cloned();
-        if let Some(statement) = known {
-            return Ok(statement);
+    /// Refuses a server below the highest timeline that was met.
+    fn check_timeline(&self, timeline: u64) -> Result<(), StoreError> {
+        let met = self.timeline.fetch_max(timeline, Ordering::SeqCst);
+        if timeline < met {
+            self.outlived.store(true, Ordering::Relaxed);
+            let place = &self.place;
+            return Err(StoreError::Unavailable(format!(
+                "{place} is on timeline {timeline} and another was met on {met}: it was cut off"
+            )));
         }
-        let prepared = self.answered(timeout(CALL_MAX, self.client.prepare(sql)).await)?;
-        self.statements().insert(sql, prepared.clone());
-        Ok(prepared)
+        Ok(())
     }
 
-    fn statements(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
-        self.statements.lock().expect("nothing panics while it is held")
+    /// Runs statements without parameters; the last row of their answers.
+    async fn last_row(&self, sql: &str) -> Result<Option<SimpleQueryRow>, StoreError> {
+        let answers = self.client.simple_query(sql).await;
+        let answers = answers.map_err(|error| self.fold_error(&error))?;
+        let row = |answer| match answer {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        };
+        Ok(answers.into_iter().filter_map(row).next_back())
     }
 
     fn answered<T>(
         &self,
-        answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
+        answer: Result<Result<T, tokio_postgres::Error>, Elapsed>,
     ) -> Result<T, StoreError> {
         match answer {
             Ok(answer) => answer.map_err(|error| self.fold_error(&error)),
-            Err(_) => {
-                self.failed.store(true, Ordering::Relaxed);
-                let place = &self.place;
-                Err(StoreError::Unavailable(format!("{place} did not answer in {CALL_MAX:?}")))
-            }
+            Err(_) => Err(self.unanswered()),
         }
     }
 
+    fn unanswered(&self) -> StoreError {
+        self.failed.store(true, Ordering::Relaxed);
+        let place = &self.place;
+        StoreError::Unavailable(format!("{place} did not answer in {CALL_MAX:?}"))
+    }
+
     fn fold_error(&self, error: &tokio_postgres::Error) -> StoreError {
+        if is_outlived(error) {
+            self.outlived.store(true, Ordering::Relaxed);
+        }
         fold_error(&self.place, error)
     }
 }
 
+/// Whether an error tells that the server has ended or takes no writes. On a standby, a transaction
+/// cannot be begun to write (0A000), and there is no position to write at (55000).
+fn is_outlived(error: &tokio_postgres::Error) -> bool {
+    let Some(refusal) = error.as_db_error() else { return true };
+    let ended = [Some(Severity::Fatal), Some(Severity::Panic)];
+    let read_only = [
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::FEATURE_NOT_SUPPORTED,
+        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+    ];
+    ended.contains(&refusal.parsed_severity()) || read_only.contains(refusal.code())
+}
+
 /// Reads from a connection for as long as it lives, and counts the server's warnings.
-fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, warnings: Arc<AtomicU64>)
-where
+pub(super) fn drive<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    warnings: Arc<AtomicU64>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -343,18 +246,4 @@ where
             }
         }
     });
-}
-
-/// `tls` and `tls_ca`, or what PostgreSQL's own programs call them.
-fn wanted_tls(url: &StoreUrl) -> Result<Option<Tls>, StoreError> {
-    let ca = url.setting("sslrootcert").map(Into::into);
-    match url.setting("sslmode") {
-        None if ca.is_some() => Ok(Some(Tls { ca })),
-        None | Some("disable") => url.tls(),
-        Some("require" | "verify-full") => Ok(Some(Tls { ca })),
-        Some(other) => Err(StoreError::Broken(format!(
-            "the store's URL has sslmode={other}; it is disable, or verify-full (encrypted, and the \
-             server verified by sslrootcert or the system's authorities)"
-        ))),
-    }
 }

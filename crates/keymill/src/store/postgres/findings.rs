@@ -15,22 +15,21 @@ const SAFETY: &str = "SELECT pg_is_in_recovery(), current_setting('fsync'),
 
 impl Connection {
     pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
-        let rows = self.query(SAFETY, &[]).await?;
-        let row = &rows[0];
-        let recovering: bool = row.get(0);
-        let (fsync, pages): (&str, &str) = (row.get(1), row.get(2));
-        let (commit, standbys): (&str, &str) = (row.get(3), row.get(4));
-        let replicas: i64 = row.get(5);
+        let row = self.inspect(SAFETY).await?;
+        let text = |column: usize| row.get(column).unwrap_or_default();
+        let recovering = text(0) == "t";
+        let (fsync, pages, commit, standbys) = (text(1), text(2), text(3), text(4).trim());
+        let replicas: u64 = text(5).parse().unwrap_or_default();
         let role = if recovering { "a standby" } else { "the primary" };
-        let none_synchronous = replicas > 0 && standbys.trim().is_empty();
-        let replication = match (standbys.trim(), replicas) {
+        let none_synchronous = replicas > 0 && standbys.is_empty();
+        let replication = match (standbys, replicas) {
             ("", 0) => "no replica".to_owned(),
             ("", count) => format!("{count} replicas, none synchronous"),
             (names, count) => format!("{count} replicas, synchronous: {names}"),
         };
         let safe_commit = ["on", "remote_apply"].contains(&commit);
         Ok(vec![
-            Finding::new("server", row.get(6), "11 or later", true),
+            Finding::new("server", text(6), "11 or later", true),
             Finding::new("role", role, "the primary", !recovering),
             Finding::new("fsync", fsync, "on", fsync == "on"),
             Finding::new("full_page_writes", pages, "on", pages == "on"),

@@ -1,17 +1,19 @@
-//! Keys as rows of PostgreSQL: pools, used keys, digests.
+//! Keys as rows of PostgreSQL: pools and used keys.
 //!
 //! Claims and notes take rows that nobody else has locked, and touch the row of their space with
-//! their last statement: instances wait for each other's commits at the most.
+//! their last statement: instances wait for each other's commits at the most. What they decided before
+//! is looked at again there: an advance or a seal may have come first.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::rows::name_from;
+use super::PostgresStore;
+use super::param::Params;
+use super::sql::SPACE;
 use super::tx::Tx;
-use super::{NAMES, NAMES_PUT, PostgresStore, SKIPS, SPACE};
 use crate::floor::{Floor, Mark};
 use crate::skip::without;
 use crate::store::keys::{
@@ -19,10 +21,10 @@ use crate::store::keys::{
     KeyPlace, KeyStore, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id, key_id,
 };
 use crate::store::values::{millis, signed, time, unsigned};
-use crate::store::{NamePurpose, Purpose, SpaceRecord, Store, StoreError, is_later_era};
+use crate::store::{Purpose, SpaceRecord, StoreError, is_later_era};
 
 const AVAILABLE: &str = "SELECT available FROM pools WHERE space = $1";
-const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES ($1, $2)
+pub(super) const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES ($1, $2)
     ON CONFLICT (space) DO UPDATE SET available = pools.available + excluded.available";
 const AVAILABLE_DROP: &str = "UPDATE pools SET available = 0 WHERE space = $1";
 const KEYS_ADD: &str = "COPY available_keys (id, space, key) FROM STDIN (FORMAT binary)";
@@ -82,20 +84,17 @@ const USED_PAGE: &str = "SELECT id, key, used_at, caller, instance, expires_at, 
 const USED_PAGE_OF: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at
     FROM used_keys WHERE space = $1 AND (used_at, id) > ($2, $3) AND used_at < $4
     AND caller = $6 AND caller <> '' ORDER BY used_at, id LIMIT $5";
-const KEY: &str = "SELECT reserved_by, reserved_at FROM available_keys
-    WHERE space = $1 AND id = $2";
+/// Where a key is, in one statement: it may be moving from one table to the other.
+const FIND: &str = "SELECT id, key, used_at, caller, instance, expires_at, retired_at, true
+    FROM used_keys WHERE space = $1 AND id = $2 AND key = $3
+    UNION ALL SELECT id, key, reserved_at, '', reserved_by, NULL, NULL, false
+    FROM available_keys WHERE space = $1 AND id = $2";
 const NAMES_ADD: &str = "INSERT INTO pool_names (space, key, id)
     SELECT $1, key, id FROM unnest($2::text[], $3::bigint[]) AS new (key, id)
     ON CONFLICT (space, key) DO UPDATE SET id = excluded.id";
 const NAME_ID: &str = "SELECT id FROM pool_names WHERE space = $1 AND key = $2";
-const DIGESTS: &str = "SELECT found.* FROM unnest($2::bytea[]) AS wanted (input)
-    CROSS JOIN LATERAL (SELECT digests.input, key
-    FROM digests WHERE space = $1 AND digests.input = wanted.input LIMIT 1) AS found";
-const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, key, created_at)
-    SELECT $1, input, key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    FROM unnest($2::bytea[], $3::text[]) AS new (input, key)";
 const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name = $1
-    RETURNING revision, next";
+    RETURNING revision, next, sealed";
 
 #[async_trait]
 impl KeyStore for PostgresStore {
@@ -144,50 +143,39 @@ impl KeyStore for PostgresStore {
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
-        let rows = self.connection().await?.query(AVAILABLE, &[&space]).await?;
-        Ok(rows.first().map_or(0, |row| unsigned(row.get(0))))
+        let tx = self.look().await?;
+        let answer = tx.pool_size(space).await;
+        tx.end(answer).await
     }
 
     async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
-        let connection = self.connection().await?;
-        let rows = connection.query(USED, &[&at.space, &at.id]).await?;
-        if let Some(used) = rows.first().map(used_from).filter(|used| used.key == at.key) {
-            return Ok(Some(Found::Used(used)));
-        }
-        let rows = connection.query(KEY, &[&at.space, &at.id]).await?;
-        Ok(rows.first().map(|row| match row.get(0) {
-            None => Found::Available,
-            Some(by) => Found::Reserved { by, at: time(row.get(1)) },
-        }))
+        let tx = self.look().await?;
+        let answer = tx.find(at).await;
+        tx.end(answer).await
     }
 
     async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
-        let rows = self.connection().await?.query(NAME_ID, &[&space, &key]).await?;
+        let rows = self.read(NAME_ID, &[&space, &key]).await?;
         let place =
             |row: &Row| KeyPlace { space: space.to_owned(), id: row.get(0), key: key.to_owned() };
         Ok(rows.first().map(place))
     }
 
     async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError> {
-        let first = first_id(self.space(&page.space).await?.mark.revision);
-        let from = page.after.as_ref().map_or(first, |after| first.max(after.id + 1));
-        let limit = i64::from(page.limit);
-        let connection = self.connection().await?;
-        let rows = connection.query(FRESH_PAGE, &[&page.space, &from, &limit]).await?;
-        Ok(rows.iter().map(claimed_from).collect())
+        let tx = self.look().await?;
+        let answer = tx.available_page(page).await;
+        tx.end(answer).await
     }
 
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
         let (after, id) = page.after_or_from();
         let to = page.to.map_or(i64::MAX, jiff::Timestamp::as_millisecond);
         let limit = i64::from(page.limit);
-        let connection = self.connection().await?;
         let rows = match &page.caller {
-            None => connection.query(USED_PAGE, &[&page.space, &after, &id, &to, &limit]).await?,
+            None => self.read(USED_PAGE, &[&page.space, &after, &id, &to, &limit]).await?,
             Some(caller) => {
-                let params: &[&(dyn ToSql + Sync)] =
-                    &[&page.space, &after, &id, &to, &limit, caller];
-                connection.query(USED_PAGE_OF, params).await?
+                let params: Params<'_> = &[&page.space, &after, &id, &to, &limit, caller];
+                self.read(USED_PAGE_OF, params).await?
             }
         };
         Ok(rows.iter().map(used_from).collect())
@@ -217,8 +205,7 @@ impl Tx {
         self.close(&fill.space, grant.lease, instance, None, None).await?;
         self.move_to(&space).await?;
         let (start, end) = (grant.ordinals.start, grant.ordinals.end);
-        let rows = self.query(SKIPS, &[&fill.space, &signed(start), &signed(end)]).await?;
-        let skips: Vec<u64> = rows.iter().map(|row| unsigned(row.get(0))).collect();
+        let skips = self.skips(&fill.space, start..end).await?;
         let mut keys = Vec::new();
         without(&skips, start..end, |run| {
             (fill.write)(run, &mut |ordinal, key| {
@@ -263,7 +250,7 @@ impl Tx {
             // One that was retired meanwhile is on record as used already.
             keys.retain(|claimed| moved.contains(&claimed.id));
         }
-        let mark = self.step(&space).await?;
+        let mark = self.step_unsealed(&space).await?;
         self.execute(AVAILABLE_ADD, &[name, &-signed(fresh)]).await?;
         Ok(Claim { mark, keys, available: available.saturating_sub(fresh) })
     }
@@ -296,31 +283,7 @@ impl Tx {
         let mut moved: HashSet<KeyId> = rows.iter().map(|row| row.get(0)).collect();
         // One that comes twice goes once.
         let may_go = ids.iter().map(|id| moved.remove(id)).collect();
-        Ok(Noted { mark: self.step(&space).await?, may_go })
-    }
-
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let space = self.space_above(&batch.space, &batch.floor).await?;
-        let hashes: Vec<&[u8]> = batch.inputs.iter().map(|input| &input.hash[..]).collect();
-        let rows = self.query(DIGESTS, &[&batch.space, &hashes]).await?;
-        let known: HashMap<Vec<u8>, String> =
-            rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let new = batch.inputs.iter().filter(|input| !known.contains_key(&input.hash[..]));
-        let candidates: Vec<&str> =
-            new.flat_map(|input| &input.candidates).map(String::as_str).collect();
-        let rows = self.query(NAMES, &[&batch.space, &candidates]).await?;
-        let taken: HashSet<String> = rows.iter().map(|row| name_from(row).key).collect();
-        let keys = batch.choose(known, taken, space.sealed)?;
-        let (inputs, made): (Vec<&[u8]>, Vec<&str>) =
-            batch.made(&keys).map(|(input, key)| (&input.hash[..], key)).unzip();
-        if made.is_empty() {
-            return Ok(Digested { mark: space.mark, keys });
-        }
-        let none: Vec<Option<i64>> = vec![None; made.len()];
-        let purpose = NamePurpose::Digest.name();
-        self.execute(NAMES_PUT, &[&batch.space, &made, &none, &purpose, &""]).await?;
-        self.execute(DIGESTS_ADD, &[&batch.space, &inputs, &made]).await?;
-        Ok(Digested { mark: self.step(&space).await?, keys })
+        Ok(Noted { mark: self.step_unsealed(&space).await?, may_go })
     }
 
     /// Writes imported keys into the pool, under the revision that the space has moved to.
@@ -336,6 +299,21 @@ impl Tx {
         let ids: Vec<KeyId> = keys.iter().map(|(id, _)| *id).collect();
         self.execute(NAMES_ADD, &[&space.name, &made, &ids]).await?;
         self.add_keys(&space.name, &keys).await.map(drop)
+    }
+
+    /// Where a key is.
+    pub(super) async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
+        let rows = self.query(FIND, &[&at.space, &at.id, &at.key]).await?;
+        Ok(rows.first().map(found_from))
+    }
+
+    async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError> {
+        let space = self.look(&page.space).await?;
+        let space = space.ok_or_else(|| StoreError::UnknownSpace(page.space.clone()))?;
+        let first = first_id(space.mark.revision);
+        let from = page.after.as_ref().map_or(first, |after| first.max(after.id + 1));
+        let rows = self.query(FRESH_PAGE, &[&page.space, &from, &i64::from(page.limit)]).await?;
+        Ok(rows.iter().map(claimed_from).collect())
     }
 
     /// Refuses where the last use is not on record any more.
@@ -383,7 +361,20 @@ impl Tx {
 
     /// Adds a change to the revision of a space. As late in a transaction as can be, because it
     /// locks the space's row; and before that of its pool, as where both are locked from the start.
-    async fn step(&self, space: &SpaceRecord) -> Result<Mark, StoreError> {
+    pub(super) async fn step(&self, space: &SpaceRecord) -> Result<Mark, StoreError> {
+        self.stepped(space).await.map(|(mark, _)| mark)
+    }
+
+    /// The same for what hands out keys: a space may have been sealed before its row was locked.
+    async fn step_unsealed(&self, space: &SpaceRecord) -> Result<Mark, StoreError> {
+        match self.stepped(space).await? {
+            (_, true) => Err(StoreError::Sealed(space.name.clone())),
+            (mark, false) => Ok(mark),
+        }
+    }
+
+    /// How far a space has come with a change, and whether it is sealed.
+    async fn stepped(&self, space: &SpaceRecord) -> Result<(Mark, bool), StoreError> {
         let rows = self.query(SPACE_STEP, &[&space.name]).await?;
         let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.name.clone()))?;
         let (revision, next) = (unsigned(row.get(0)), unsigned(row.get(1)));
@@ -391,7 +382,7 @@ impl Tx {
             let problem = "the keyspace was advanced meanwhile".to_owned();
             return Err(StoreError::Unavailable(problem));
         }
-        Ok(Mark { revision, next, ..space.mark })
+        Ok((Mark { revision, next, ..space.mark }, row.get(2)))
     }
 }
 
@@ -399,7 +390,15 @@ fn claimed_from(row: &Row) -> Claimed {
     Claimed { id: row.get(0), key: row.get(1) }
 }
 
-fn used_from(row: &Row) -> UsedKey {
+fn found_from(row: &Row) -> Found {
+    match (row.get(7), row.get(4)) {
+        (true, _) => Found::Used(used_from(row)),
+        (false, None) => Found::Available,
+        (false, Some(by)) => Found::Reserved { by, at: time(row.get(2)) },
+    }
+}
+
+pub(super) fn used_from(row: &Row) -> UsedKey {
     UsedKey {
         id: row.get(0),
         key: row.get(1),

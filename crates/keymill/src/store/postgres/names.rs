@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::rows::name_from;
+use super::sql::{IMPORTED, IMPORTED_ADD, NAME_REMOVE, NAMES, NAMES_PUT};
 use super::tx::Tx;
-use super::{IMPORTED, IMPORTED_ADD, NAME_REMOVE, NAMES, NAMES_PUT};
 use crate::floor::Floor;
-use crate::store::values::signed;
-use crate::store::{NameBatch, NamePurpose, NameRecord, Named, Naming, StoreError};
+use crate::store::values::{signed, time};
+use crate::store::{NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, StoreError};
 
 impl Tx {
     pub(super) async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
@@ -76,5 +76,19 @@ impl Tx {
         space.mark.revision += 1;
         self.move_to(&space).await?;
         Ok(self.query(NAMES, &[&name, &vec![key]]).await?.first().map(name_from))
+    }
+
+    /// A name on record; one that is a mere ordinal too.
+    pub(super) async fn named(
+        &self,
+        space: &str,
+        name: &NewName,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let rows = self.query(NAMES, &[&space, &vec![name.key.as_str()]]).await?;
+        if let (None, Some(ordinal)) = (rows.first(), name.ordinal) {
+            let rows = self.query(IMPORTED, &[&space, &vec![signed(ordinal)]]).await?;
+            return Ok(rows.first().map(|row| name.imported(space, time(row.get(1)))));
+        }
+        Ok(rows.first().map(name_from))
     }
 }

@@ -73,9 +73,3 @@ pub(super) fn instance_from(row: &Row, first: usize) -> Instance {
         started_at: time(row.get(first + 4)),
     }
 }
-
-/// The history that a row of `STORE` tells of.
-pub(super) fn history_from(row: &Row) -> History {
-    let timeline = u64::from_str_radix(row.get(2), 16).unwrap_or_default();
-    History { server: row.get::<_, i64>(1).cast_unsigned(), timeline }
-}

@@ -7,11 +7,13 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::connection::Hosts;
-use super::rows::{history_from, space_from};
-use super::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_DEFINE, SPACE_LOCK,
-    SPACE_MAKE, SPACE_MOVE, SPACES, STORE,
+use super::begin::View;
+use super::hosts::Hosts;
+use super::param::Params;
+use super::rows::space_from;
+use super::sql::{
+    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, LEASES_SPENT, SPACE,
+    SPACE_DEFINE, SPACE_LOCK, SPACE_MAKE, SPACE_MOVE,
 };
 use crate::floor::{Floor, History};
 use crate::instance::Instance;
@@ -20,10 +22,8 @@ use crate::store::pool::CALL_MAX;
 use crate::store::values::{json, signed, unsigned};
 use crate::store::{Created, Grant, LeaseAsk, LeaseId, NewSpace, Purpose, SpaceRecord, StoreError};
 
-type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
-
-/// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
-/// and the server rolls it back.
+/// An open transaction. One that is dropped before it has ended takes its connection with it, and
+/// the server rolls it back.
 pub(super) struct Tx {
     connection: Option<Object<Hosts>>,
     identity: String,
@@ -32,25 +32,25 @@ pub(super) struct Tx {
 }
 
 impl Tx {
-    pub(super) async fn begin(connection: Object<Hosts>) -> Result<Tx, StoreError> {
+    pub(super) async fn begin(connection: Object<Hosts>, view: View) -> Result<Tx, StoreError> {
         let mut tx = Tx {
             connection: Some(connection),
             identity: String::new(),
             history: History::default(),
             deadline: Instant::now() + CALL_MAX,
         };
-        let connection = tx.connection();
-        let row = tx.within(async {
-            connection.run(connection.begin_statement()).await?;
-            let rows = connection.query(STORE, &[]).await?;
-            rows.into_iter().next().ok_or_else(|| {
-                StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
-            })
-        });
-        let row = row.await?;
-        tx.identity = row.get(0);
-        tx.history = history_from(&row);
-        Ok(tx)
+        let begun = tx.within(tx.connection().begin(view)).await;
+        match begun {
+            Ok(begun) => {
+                tx.identity = begun.identity;
+                tx.history = begun.history;
+                Ok(tx)
+            }
+            Err(error) => {
+                tx.give_up_outlived();
+                Err(error)
+            }
+        }
     }
 
     /// Commits what was done, or undoes it where the answer is an error.
@@ -58,45 +58,56 @@ impl Tx {
         mut self,
         answer: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return self.end(Err(error)).await,
+        };
         let connection = self.connection();
-        match answer {
-            Ok(answer) => {
-                let warned = connection.warnings();
-                let committed = self.within(connection.run("COMMIT")).await;
-                committed.map_err(|error| StoreError::InDoubt(error.to_string()))?;
-                if connection.warnings() != warned {
-                    return Err(StoreError::InDoubt(
-                        "the server warned at the commit: it may not be on its standby".to_owned(),
-                    ));
-                }
-                // Back into the pool.
-                drop(self.connection.take());
-                Ok(answer)
+        let warned = connection.warnings();
+        let committed = self.within(connection.run("COMMIT")).await;
+        let doubt = match committed {
+            Err(error) => Some(error.to_string()),
+            Ok(()) if connection.warnings() != warned => {
+                Some("the server warned at the commit: it may not be on its standby".to_owned())
             }
-            Err(error) => {
-                if self.within(connection.run("ROLLBACK")).await.is_ok() {
-                    drop(self.connection.take());
-                }
-                Err(error)
-            }
+            Ok(()) => None,
+        };
+        match (self.connection.take(), &doubt) {
+            (Some(connection), Some(_)) => Hosts::doubt(connection),
+            // Back into the pool.
+            (connection, _) => drop(connection),
         }
+        doubt.map_or(Ok(answer), |doubt| Err(StoreError::InDoubt(doubt)))
+    }
+
+    /// Ends a transaction that is to change nothing: so there is no doubt about it. Where the store seems
+    /// to have gone back, the next one to ask does so over a new connection.
+    pub(super) async fn end<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if matches!(answer, Err(StoreError::WentBack(_)))
+            && let Some(connection) = self.connection.take()
+        {
+            Hosts::give_up(connection);
+        } else if self.within(self.connection().run("ROLLBACK")).await.is_ok()
+            && self.connection().is_good()
+        {
+            drop(self.connection.take());
+        } else {
+            self.give_up_outlived();
+        }
+        answer
     }
 
     pub(super) fn identity(&self) -> &str {
         &self.identity
     }
 
-    pub(super) async fn execute(
-        &self,
-        sql: &'static str,
-        params: Params<'_>,
-    ) -> Result<u64, StoreError> {
+    pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
         self.within(self.connection().execute(sql, params)).await
     }
 
     pub(super) async fn query(
         &self,
-        sql: &'static str,
+        sql: &str,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         self.within(self.connection().query(sql, params)).await
@@ -112,6 +123,11 @@ impl Tx {
         self.within(self.connection().copy(sql, types, rows)).await
     }
 
+    /// The history of the server.
+    pub(super) fn history(&self) -> History {
+        self.history
+    }
+
     /// The space, its row locked until the transaction ends.
     pub(super) async fn space(&self, name: &str) -> Result<SpaceRecord, StoreError> {
         let rows = self.query(SPACE_LOCK, &[&name]).await?;
@@ -119,9 +135,10 @@ impl Tx {
         space_from(row, self.history)
     }
 
-    pub(super) async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        let rows = self.query(SPACES, &[]).await?;
-        rows.iter().map(|row| space_from(row, self.history)).collect()
+    /// The space; its row is not locked.
+    pub(super) async fn look(&self, name: &str) -> Result<Option<SpaceRecord>, StoreError> {
+        let rows = self.query(SPACE, &[&name]).await?;
+        rows.first().map(|row| space_from(row, self.history)).transpose()
     }
 
     /// The space, unless it lies below its floor.
@@ -141,13 +158,7 @@ impl Tx {
         row: Option<&Row>,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        let Some(row) = row else {
-            return Err(if floor.mark.is_seen() {
-                StoreError::gone(name, floor.mark)
-            } else {
-                StoreError::UnknownSpace(name.to_owned())
-            });
-        };
+        let row = row.ok_or_else(|| missing(name, floor))?;
         let space = space_from(row, self.history)?;
         space.check_floor(&self.identity, floor)?;
         Ok(space)
@@ -206,8 +217,9 @@ impl Tx {
         {
             return Err(ask.lost_lease(last));
         }
-        for &spent in &ask.spent {
-            self.close(&ask.space, spent, instance, None, None).await?;
+        if !ask.spent.is_empty() {
+            let spent: Vec<i64> = ask.spent.iter().map(|&spent| signed(spent)).collect();
+            self.execute(LEASES_SPENT, &[&ask.space, &spent, instance]).await?;
         }
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
@@ -217,9 +229,15 @@ impl Tx {
             let held_elsewhere = unsigned(rows[0].get(0));
             return Err(StoreError::Exhausted { space: ask.space.clone(), held_elsewhere });
         };
-        self.know(&ask.instance).await?;
-        self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance).await?;
-        self.move_to(&space).await?;
+        // Sent one behind the other, without waiting for each.
+        let (known, recorded, moved) = tokio::join!(
+            self.know(&ask.instance),
+            self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance),
+            self.move_to(&space)
+        );
+        known?;
+        recorded?;
+        moved?;
         Ok(grant)
     }
 
@@ -274,6 +292,14 @@ impl Tx {
         self.execute(INSTANCE_KNOW, &[id, host, &pid, version, &started_at]).await.map(drop)
     }
 
+    /// Closes the connection; where its server is not the one to use any more, all others too.
+    fn give_up_outlived(&mut self) {
+        match self.connection.take() {
+            Some(connection) if connection.is_outlived() => Hosts::give_up(connection),
+            connection => drop(connection.map(Object::take)),
+        }
+    }
+
     fn connection(&self) -> &Object<Hosts> {
         self.connection.as_ref().expect("taken only when it ends")
     }
@@ -292,5 +318,14 @@ impl Drop for Tx {
     fn drop(&mut self) {
         // What is half done must not go back into the pool.
         drop(self.connection.take().map(Object::take));
+    }
+}
+
+/// What to answer of a space that is not there.
+pub(super) fn missing(name: &str, floor: &Floor) -> StoreError {
+    if floor.mark.is_seen() {
+        StoreError::gone(name, floor.mark)
+    } else {
+        StoreError::UnknownSpace(name.to_owned())
     }
 }

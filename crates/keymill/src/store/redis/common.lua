@@ -59,11 +59,20 @@ local function grown(definition)
   return cjson.decode(definition).grown or {}
 end
 
+-- Refuses on a server that follows another: what it has may be old, and what it is told is lost.
+local function no_master()
+  local role = string.match(redis.call('INFO', 'replication'), 'role:(%a+)')
+  if role == 'master' then return nil end
+  return redis.error_reply('READONLY this server follows another')
+end
+
 -- Refuses when the space lies below the floor of the one who asks. ARGV begins with: the store (and
 -- the lengths that the space was seen to have grown to, if any), the floor's revision and next,
 -- whether this server's history continues the floor's, and where the floor's era ends (an advance
 -- since then allows any history).
 local function refusal()
+  local unable = no_master()
+  if unable then return unable end
   local found = redis.call('HMGET', space, 'store', 'revision', 'next', 'definition')
   if not found[1] then return {'unknown'} end
   local store, lengths = string.match(ARGV[1], '^(%S*) ?(.*)$')
@@ -90,12 +99,13 @@ local function is_lost(instance, last, era_start, era_end)
     and redis.call('HGET', space .. ':lease:' .. last, 'instance') ~= instance
 end
 
--- Closes a lease, at its end or where its rest begins; whether it was open and is the caller's.
-local function close(lease, instance, rest_start, rest_end)
+-- Closes a lease, at its end or where drawing ended; whether it was open, is the caller's, and ends
+-- where the caller says, if it does.
+local function close(lease, instance, drawn_to, lease_end)
   local key = space .. ':lease:' .. lease
   local found = redis.call('HMGET', key, 'instance', 'end', 'closed_at')
-  if found[1] ~= instance or found[3] or (rest_end and found[2] ~= rest_end) then return false end
-  redis.call('HSET', key, 'closed_at_ordinal', rest_start or found[2], 'closed_at', now())
+  if found[1] ~= instance or found[3] or (lease_end and found[2] ~= lease_end) then return false end
+  redis.call('HSET', key, 'closed_at_ordinal', drawn_to or found[2], 'closed_at', now())
   redis.call('HDEL', space .. ':open', lease)
   return true
 end
@@ -110,4 +120,17 @@ local function record(lease, range_start, range_end, purpose, instance, holder)
   if purpose == 'lease' then
     redis.call('HSET', space .. ':open', lease, instance .. ' ' .. minus(range_end, range_start))
   end
+end
+
+-- Where a name is listed: by its purpose, but for those that were removed.
+local function list_of(name)
+  return name.removed_at and 'removed' or name.purpose
+end
+
+-- Keeps the list of all names, by purpose and key, beside their records; `before` is the name as it
+-- was, if it was.
+local function list_name(key, name, before)
+  local listed = space .. ':listed'
+  if before then redis.call('ZREM', listed, list_of(before) .. ':' .. key) end
+  redis.call('ZADD', listed, 0, list_of(name) .. ':' .. key)
 end

@@ -1,24 +1,26 @@
 //! Connections to Redis: whether the server is safe, whose it is, and who has what was written.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline,
-    RedisConnectionInfo, ScriptInvocation, ServerErrorKind, TlsCertificates,
+    RedisConnectionInfo, RedisError, RedisResult, Script, ScriptInvocation, ServerErrorKind,
+    TlsCertificates,
 };
 use tokio::time::timeout;
 
 use super::fold_error;
+use super::met::Met;
 use super::scripts::Scripts;
 use crate::floor::History;
 use crate::store::pool::{CALL_MAX, CHECK_EVERY, CONNECT_MAX, refuse_unsafe};
 use crate::store::url::{StoreUrl, Tls};
-use crate::store::{Finding, Opening, StoreError, values};
+use crate::store::{Opening, StoreError, values};
 
 const PORT: u16 = 6379;
 /// How long replicas may take to confirm.
@@ -37,30 +39,31 @@ pub(super) struct Server {
     met: Arc<Met>,
 }
 
-/// What all connections know of the server, as of the last time that one of them looked.
-#[derive(Debug, Default)]
-struct Met {
-    /// Whether it was ever seen with a replica.
-    replicated: AtomicBool,
-}
-
 /// One checked connection.
 pub(super) struct Connection {
     connection: MultiplexedConnection,
     place: String,
     store_key: String,
-    witness: redis::Script,
+    witness: Script,
     replicas: Option<u32>,
     met: Arc<Met>,
     /// Of the server at the other end of this very connection: one that was made before a failover
     /// may lead to another than one that was made after it.
-    timeline: AtomicU64,
+    course: Mutex<Course>,
+    made_at: Instant,
     checked_at: Instant,
     failed: AtomicBool,
 }
 
-/// Who the server is. All empty, where it has no stamp.
+/// The course of history that a server was on at the last look.
 #[derive(Debug, Default)]
+struct Course {
+    replication_id: String,
+    timeline: u64,
+}
+
+/// Who the server is. The identity is empty where it has no stamp.
+#[derive(Debug)]
 pub(super) struct Witness {
     pub(super) identity: String,
     timeline: u64,
@@ -114,14 +117,23 @@ impl Server {
         &self.prefix
     }
 
+    /// Has no connection used again that was made before this time.
+    pub(super) fn give_up(&self, before: Instant) {
+        self.met.give_up(before);
+    }
+
+    /// Whether a connection that was made at this time is not to be used again.
+    pub(super) fn has_given_up(&self, made_at: Instant) -> bool {
+        self.met.has_given_up(made_at)
+    }
+
     /// Gives the server its stamp, where it has none and `opening` allows it; whether it did.
     pub(super) async fn prepare(&self, opening: Opening) -> Result<bool, StoreError> {
         let connection = self.connect().await?;
         let stamp = if opening.create && opening.migrate { values::stamp() } else { String::new() };
         let witness = connection.witness_or(&stamp).await?;
         if witness.identity.is_empty() && !opening.create {
-            let place = self.shown();
-            return Err(StoreError::Broken(format!("{place} is empty, and is not created")));
+            return Err(StoreError::empty(&self.shown(), opening));
         }
         Ok(witness.made)
     }
@@ -135,6 +147,7 @@ impl Server {
     }
 
     async fn connect_to(&self, place: &str) -> Result<Connection, StoreError> {
+        let made_at = Instant::now();
         let limits = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_MAX))
             .set_response_timeout(Some(CALL_MAX));
@@ -146,8 +159,9 @@ impl Server {
             witness: Scripts::new().witness,
             replicas: self.replicas,
             met: self.met.clone(),
-            timeline: AtomicU64::new(0),
-            checked_at: Instant::now(),
+            course: Mutex::default(),
+            made_at,
+            checked_at: made_at,
             failed: AtomicBool::new(false),
         };
         refuse_unsafe(&connection.findings().await?, self.allow_unsafe)?;
@@ -169,7 +183,8 @@ impl Manager for Server {
         connection: &mut Connection,
         metrics: &Metrics,
     ) -> RecycleResult<StoreError> {
-        if connection.failed.load(Ordering::Relaxed) {
+        let failed = connection.failed.load(Ordering::Relaxed);
+        if failed || self.has_given_up(connection.made_at) {
             return Err(RecycleError::message("failed"));
         }
         if metrics.last_used() > IDLE_MAX {
@@ -205,13 +220,38 @@ impl Witness {
 impl Connection {
     /// The course of history that the server is on.
     pub(super) fn history(&self) -> History {
-        History { server: 0, timeline: self.timeline.load(Ordering::SeqCst) }
+        History { server: 0, timeline: self.course().timeline }
+    }
+
+    /// The replication ID under which that history was met.
+    pub(super) fn replication_id(&self) -> String {
+        self.course().replication_id.clone()
+    }
+
+    /// When connecting began: it leads to where the address led then.
+    pub(super) fn made_at(&self) -> Instant {
+        self.made_at
+    }
+
+    /// The server, in words.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Has neither this connection used again nor any other that is there.
+    pub(super) fn give_up(&self) {
+        self.met.give_up(Instant::now());
     }
 
     /// Asks something that changes nothing.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        let answer = command.query_async(&mut self.connection.clone()).await;
+        let answer = self.try_ask(command).await;
         self.answered(answer).map_err(StoreError::changing_nothing)
+    }
+
+    /// The same, with the error as the driver has it.
+    pub(super) async fn try_ask<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        command.query_async(&mut self.connection.clone()).await
     }
 
     /// Asks several things that change nothing, in one round trip.
@@ -242,11 +282,28 @@ impl Connection {
     ) -> Result<Vec<String>, StoreError> {
         let answer = script.invoke_async(&mut self.connection.clone()).await;
         let answer: Vec<String> = self.answered(answer)?;
-        // A refusal has changed nothing that a replica would have to know.
-        if answer.first().is_some_and(|status| status == "ok" || status == "made") {
+        if has_changed(&answer) {
             self.wait_for_replicas().await?;
         }
         Ok(answer)
+    }
+
+    /// Runs one script many times, with what is in a pipeline of `EVALSHA`, in one round trip, and has
+    /// the replicas confirm all of it. What one of them answers is apart from the others.
+    pub(super) async fn change_all(
+        &self,
+        script: &Script,
+        pipe: &mut Pipeline,
+    ) -> Result<Vec<Result<Vec<String>, StoreError>>, StoreError> {
+        let loaded = script.load_async(&mut self.connection.clone()).await;
+        self.answered(loaded).map_err(StoreError::changing_nothing)?;
+        let answers = pipe.ignore_errors().query_async(&mut self.connection.clone()).await;
+        let answers: Vec<RedisResult<Vec<String>>> = self.answered(answers)?;
+        let answers: Vec<_> = answers.into_iter().map(|answer| self.answered(answer)).collect();
+        if answers.iter().flatten().any(|answer| has_changed(answer)) {
+            self.wait_for_replicas().await?;
+        }
+        Ok(answers)
     }
 
     /// Runs a command that changes something, and has the replicas confirm it.
@@ -261,108 +318,80 @@ impl Connection {
         self.witness_or("").await
     }
 
-    pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
-        let mut info = redis::cmd("INFO");
-        let info: String = self.ask(info.arg("everything")).await?;
-        let info = |name: &str| {
-            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.unwrap_or("unknown").to_owned()
-        };
-        // While it loads, it says of itself what is not so.
-        if info("loading") == "1" || info("async_loading") == "1" {
-            let place = &self.place;
-            return Err(StoreError::Unavailable(format!("{place} is still loading its data")));
-        }
-        let fsync = self.setting("appendfsync").await?;
-        let on_rewrite = self.setting("no-appendfsync-on-rewrite").await?;
-        let policy = self.setting("maxmemory-policy").await?;
-        let (role, aof) = (info("role"), info("aof_enabled"));
-        let aof = if aof == "1" { "yes".to_owned() } else { format!("no ({aof})") };
-        let replicas = format!("{} replicas", info("connected_slaves"));
-        Ok(vec![
-            Finding::new("server", &info("redis_version"), "5 or later", true),
-            Finding::new("run_id", &info("run_id"), "any", true),
-            Finding::new("replication ID", &info("master_replid"), "any", true),
-            Finding::new("role", &role, "master", role == "master"),
-            Finding::new("appendonly", &aof, "yes", aof == "yes"),
-            Finding::new("appendfsync", &fsync, "always", fsync == "always"),
-            Finding::new("no-appendfsync-on-rewrite", &on_rewrite, "no", on_rewrite == "no"),
-            Finding::new("maxmemory-policy", &policy, "noeviction", policy == "noeviction"),
-            Finding::new(
-                "promise",
-                &format!("best effort, {replicas}"),
-                "a store whose failover loses nothing: PostgreSQL, etcd",
-                false,
-            )
-            .warning(),
-        ])
-    }
-
-    /// A setting of the server. One that it will not tell is unknown, which is not safe.
-    async fn setting(&self, name: &str) -> Result<String, StoreError> {
-        let mut get = redis::cmd("CONFIG");
-        get.arg("GET").arg(name);
-        let answer = get.query_async::<Vec<String>>(&mut self.connection.clone()).await;
-        let hidden = |error: &redis::RedisError| {
-            matches!(
-                error.kind(),
-                ErrorKind::Server(ServerErrorKind::NoPerm) | ErrorKind::Extension
-            ) || error.code() == Some("ERR")
-        };
-        match answer {
-            Err(error) if hidden(&error) => Ok(format!("unknown ({error})")),
-            answer => {
-                let pair = self.answered(answer).map_err(StoreError::changing_nothing)?;
-                Ok(pair.get(1).cloned().unwrap_or_else(|| "unknown".to_owned()))
-            }
-        }
-    }
-
     /// The same, making the stamp where there is none; an empty one is not made.
     async fn witness_or(&self, stamp: &str) -> Result<Witness, StoreError> {
         let mut script = self.witness.key(&self.store_key);
         let answer: Vec<String> = self.run(script.arg(stamp)).await?;
-        let [identity, timeline, replicated, made] = answer.as_slice() else {
-            self.timeline.store(0, Ordering::SeqCst);
-            return Ok(Witness::default());
+        let [identity, timeline, replicated, made, replication_id] = answer.as_slice() else {
+            return Err(StoreError::Broken("a script's answer is cut short".to_owned()));
         };
         let timeline = timeline.parse().unwrap_or_default();
-        self.timeline.store(timeline, Ordering::SeqCst);
-        self.met.replicated.store(replicated == "1", Ordering::SeqCst);
+        *self.course() = Course { replication_id: replication_id.clone(), timeline };
+        if !identity.is_empty() {
+            self.met.learn(self.made_at, timeline, replicated == "1");
+        }
         Ok(Witness { identity: identity.clone(), timeline, made: made == "1" })
     }
 
-    async fn wait_for_replicas(&self) -> Result<(), StoreError> {
-        let replicated = self.met.replicated.load(Ordering::SeqCst);
-        let replicas = self.replicas.unwrap_or(u32::from(replicated));
+    /// Waits until replicas have what was changed over this connection; in doubt, where too few have.
+    pub(super) async fn wait_for_replicas(&self) -> Result<(), StoreError> {
+        let replicas = self.replicas.unwrap_or(u32::from(self.met.is_replicated()));
         if replicas == 0 {
             return Ok(());
         }
         let mut wait = redis::cmd("WAIT");
         wait.arg(replicas).arg(WAIT_MAX.as_millis().to_string());
-        let doubt = |problem: String| StoreError::InDoubt(problem);
-        let confirmed: u32 = self.ask(&wait).await.map_err(|error| doubt(error.to_string()))?;
-        if confirmed < replicas {
-            return Err(doubt(format!(
+        let problem = match self.ask::<u32>(&wait).await {
+            Ok(confirmed) if confirmed >= replicas => return Ok(()),
+            Ok(confirmed) => format!(
                 "{} of {} replicas of {} confirmed it; set replicas=0 in the store's URL if there \
                  shall be none",
                 confirmed, replicas, self.place
-            )));
-        }
-        Ok(())
+            ),
+            Err(error) => error.to_string(),
+        };
+        // A master that nobody follows may be one whose place another has taken.
+        self.give_up();
+        Err(StoreError::InDoubt(problem))
     }
 
-    fn answered<T>(&self, answer: Result<T, redis::RedisError>) -> Result<T, StoreError> {
+    pub(super) fn answered<T>(&self, answer: RedisResult<T>) -> Result<T, StoreError> {
         answer.map_err(|error| {
-            let follows = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+            // The address may lead to the new master by now; this connection, and those that are as
+            // old, never will.
+            if is_no_master(&error) {
+                self.give_up();
+            }
             let error = fold_error(&self.place, &error);
-            // An answer that did not come may still come, on this connection; and one to a server
-            // that has become a replica leads nowhere.
-            if follows || matches!(error, StoreError::InDoubt(_)) {
+            // An answer that did not come may still come, on this connection.
+            if matches!(error, StoreError::InDoubt(_)) {
                 self.failed.store(true, Ordering::Relaxed);
             }
             error
         })
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().expect("nothing panics while it is held")
+    }
+}
+
+/// Whether a script says that it has changed something. A refusal has changed nothing that a replica
+/// would have to know.
+fn has_changed(answer: &[String]) -> bool {
+    answer.first().is_some_and(|status| status == "ok" || status == "made")
+}
+
+/// Whether a server has become another's replica, and perhaps loads what that one has. Before Redis 7
+/// it says so in the words of a script that has failed.
+fn is_no_master(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, MasterDown, ReadOnly, ResponseError};
+    match error.kind() {
+        ErrorKind::Server(BusyLoading | MasterDown | ReadOnly) => true,
+        ErrorKind::Server(ResponseError) => {
+            error.detail().is_some_and(|said| said.contains("READONLY"))
+        }
+        _ => false,
     }
 }
 

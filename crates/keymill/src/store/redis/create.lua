@@ -1,9 +1,8 @@
 -- Makes a space, or returns the one that has the name. ARGV: as for `refusal`, then the names
 -- and values of its fields.
-if redis.call('EXISTS', space) == 1 then
-  return refusal() or with_space('exists')
-end
-if ARGV[2] ~= '0' then return {'unknown'} end
+local refused = refusal()
+if not refused then return with_space('exists') end
+if refused[1] ~= 'unknown' or ARGV[2] ~= '0' then return refused end
 for field = 6, #ARGV, 2 do
   redis.call('HSET', space, ARGV[field], ARGV[field + 1])
 end

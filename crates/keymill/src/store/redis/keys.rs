@@ -36,3 +36,8 @@ impl Keys {
         format!("{}:secret", self.prefix)
     }
 }
+
+/// The field of an input among the digests of a space.
+pub(super) fn digest_field(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -8,19 +8,27 @@ use super::rows::{self, Fields, instance_from, lease_from, space_from};
 use crate::store::{InstancePage, InstanceRecord, LeasePage, LeaseRecord, SpaceRecord, StoreError};
 
 impl RedisStore {
+    /// The names of all spaces, by their bytes. There may be some whose space was not made.
+    pub(super) async fn space_names(
+        &self,
+        connection: &Object<Server>,
+    ) -> Result<Vec<String>, StoreError> {
+        let names = redis::cmd("SMEMBERS").arg(self.keys.spaces()).to_owned();
+        let mut names: Vec<String> = connection.ask(&names).await?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
     pub(super) async fn all_spaces(
         &self,
         connection: &Object<Server>,
     ) -> Result<Vec<SpaceRecord>, StoreError> {
-        let names = redis::cmd("SMEMBERS").arg(self.keys.spaces()).to_owned();
-        let mut names: Vec<String> = connection.ask(&names).await?;
-        names.sort_unstable();
+        let names = self.space_names(connection).await?;
         let mut pipe = redis::pipe();
         for name in &names {
             pipe.cmd("HGETALL").arg(self.keys.space(name));
         }
         let all: Vec<Fields> = connection.ask_all(&pipe).await?;
-        // A name may have been noted and its space not made.
         let records = names.iter().zip(&all);
         records
             .filter_map(|(name, fields)| space_from(name, fields, connection.history()))
@@ -46,9 +54,7 @@ impl RedisStore {
         let connection = self.connection().await?;
         let names = match &page.space {
             Some(space) => vec![space.clone()],
-            None => {
-                self.all_spaces(&connection).await?.into_iter().map(|space| space.name).collect()
-            }
+            None => self.space_names(&connection).await?,
         };
         let after = page.after.clone().unwrap_or_default();
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);

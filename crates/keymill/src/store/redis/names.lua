@@ -13,6 +13,10 @@ for argument = 9, #ARGV, 2 do
   local key, ordinal = ARGV[argument], ARGV[argument + 1]
   local text = redis.call('HGET', space .. ':names', key)
   local known = text and cjson.decode(text)
+  -- Stores with tables keep keys in use as mere ordinals, and so they come from there.
+  if not known and ordinal ~= '' and redis.call('HEXISTS', space .. ':in_use', ordinal) == 1 then
+    known = {purpose = 'used', owner = ''}
+  end
   local outcome = 'made'
   if known and not known.removed_at then
     outcome = (known.owner == owner and known.purpose == purpose) and 'mine' or 'taken'
@@ -30,6 +34,7 @@ for argument = 9, #ARGV, 2 do
       redis.call('ZADD', space .. ':unplaced', 0, key)
     end
     redis.call('HSET', space .. ':names', key, cjson.encode(name))
+    list_name(key, name, known)
     if purpose == 'pool' then redis.call('ZADD', pool, whole(new_places(1)), key) end
     made = true
   end

@@ -1,18 +1,25 @@
-//! Names in Redis.
+//! Names in Redis: records by key in one hash, and a list of them by purpose and key beside it.
 
 use std::ops::Range;
 
 use deadpool::managed::Object;
 
 use super::connection::Server;
-use super::rows::{self, mark_from, name_from};
+use super::rows::{self, mark_from, name_from, reply};
 use super::{RedisStore, guard};
 use crate::floor::Floor;
-use crate::store::{NameBatch, NameRecord, Named, Naming, NewName, StoreError};
+use crate::store::values::time;
+use crate::store::{NameBatch, NamePage, NameRecord, Named, Naming, NewName, StoreError};
+
+/// The most names that one script reads or lists: others wait for as long as it runs.
+const CHUNK: usize = 1_000;
 
 impl RedisStore {
-    pub(super) async fn put_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let connection = self.connection().await?;
+    pub(super) async fn put_names(
+        &self,
+        connection: &Object<Server>,
+        batch: &NameBatch,
+    ) -> Result<Named, StoreError> {
         let history = connection.history();
         let mut script = self.scripts.names.key(self.keys.space(&batch.space));
         guard(&mut script, &batch.floor, history);
@@ -20,7 +27,7 @@ impl RedisStore {
         for new in &batch.names {
             script.arg(&new.key).arg(new.ordinal.map_or(String::new(), |it| it.to_string()));
         }
-        let answer = self.change(&connection, &batch.space, &batch.floor, &script).await?;
+        let answer = self.change(connection, &batch.space, &batch.floor, &script).await?;
         let (status, answer) = answer;
         match status.as_str() {
             "sealed" => return Err(StoreError::Sealed(batch.space.clone())),
@@ -40,16 +47,16 @@ impl RedisStore {
 
     pub(super) async fn mark_removed(
         &self,
+        connection: &Object<Server>,
         space: &str,
         key: &str,
         owner: &str,
         floor: &Floor,
     ) -> Result<Option<NameRecord>, StoreError> {
-        let connection = self.connection().await?;
         let mut script = self.scripts.remove_name.key(self.keys.space(space));
         guard(&mut script, floor, connection.history());
         script.arg(key).arg(owner);
-        let (_, answer) = self.change(&connection, space, floor, &script).await?;
+        let (_, answer) = self.change(connection, space, floor, &script).await?;
         answer.first().map(|text| name_from(space, key, text)).transpose()
     }
 
@@ -62,9 +69,18 @@ impl RedisStore {
         let mut get = redis::cmd("HGET");
         get.arg(self.keys.of_space(space, "names")).arg(&name.key);
         let text: Option<String> = connection.ask(&get).await?;
-        text.map(|text| name_from(space, &name.key, &text)).transpose()
+        if let Some(text) = text {
+            return name_from(space, &name.key, &text).map(Some);
+        }
+        let Some(ordinal) = name.ordinal else { return Ok(None) };
+        // One that came from a store which keeps mere ordinals of keys in use.
+        let mut get = redis::cmd("HGET");
+        get.arg(self.keys.of_space(space, "in_use")).arg(ordinal.to_string());
+        let imported_at: Option<i64> = connection.ask(&get).await?;
+        Ok(imported_at.map(|at| name.imported(space, time(at))))
     }
 
+    /// The ordinals of a range that names occupy.
     pub(super) async fn skips_on(
         &self,
         connection: &Object<Server>,
@@ -78,16 +94,77 @@ impl RedisStore {
         found.iter().map(|ordinal| rows::number(Some(ordinal))).collect()
     }
 
-    pub(super) async fn unplaced_page(
+    pub(super) async fn name_page(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let mut names = self.listed(&connection, page, page.purpose.name()).await?;
+        if page.removed {
+            names.extend(self.listed(&connection, page, "removed").await?);
+            names.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            names.truncate(usize::try_from(page.limit).unwrap_or(usize::MAX));
+        }
+        Ok(names)
+    }
+
+    /// What a page wants of one list: as many names as it may have.
+    async fn listed(
         &self,
+        connection: &Object<Server>,
+        page: &NamePage,
+        list: &str,
+    ) -> Result<Vec<NameRecord>, StoreError> {
+        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let (mut names, mut after, mut was_completed) = (Vec::new(), page.after.clone(), false);
+        while names.len() < limit {
+            let count = CHUNK.min(limit - names.len());
+            let from = match &after {
+                Some(after) => format!("({list}:{after}"),
+                None => format!("[{list}:"),
+            };
+            let mut script = self.scripts.names_page.key(self.keys.space(&page.space));
+            // The character after the colon.
+            script.arg(u8::from(was_completed)).arg(from).arg(format!("({list};")).arg(count);
+            let (status, found) = reply(connection.run(&script).await?)?;
+            if status == "incomplete" {
+                self.complete_list(connection, &page.space).await?;
+                was_completed = true;
+                continue;
+            }
+            for pair in found.chunks_exact(2).filter(|pair| !pair[1].is_empty()) {
+                let name = name_from(&page.space, &pair[0], &pair[1])?;
+                if name.purpose == page.purpose && (page.removed || name.removed_at.is_none()) {
+                    names.push(name);
+                }
+            }
+            match found.chunks_exact(2).next_back() {
+                Some(last) if found.len() == 2 * count => after = Some(last[0].clone()),
+                _ => break,
+            }
+        }
+        Ok(names)
+    }
+
+    /// Lists the names that a version of keymill has made which knew no list.
+    async fn complete_list(
+        &self,
+        connection: &Object<Server>,
         space: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
-        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-        let mut list = redis::cmd("ZRANGEBYLEX");
-        list.arg(self.keys.of_space(space, "unplaced")).arg(from).arg("+");
-        list.arg("LIMIT").arg(0).arg(limit);
-        self.connection().await?.ask(&list).await
+    ) -> Result<(), StoreError> {
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(self.keys.of_space(space, "names")).arg(&cursor).arg("COUNT").arg(CHUNK);
+            let (next, found): (String, Vec<String>) = connection.ask(&scan).await?;
+            for some in found.chunks(2 * CHUNK) {
+                let mut script = self.scripts.list_names.key(self.keys.space(space));
+                for pair in some.chunks_exact(2) {
+                    script.arg(&pair[0]);
+                }
+                let _: String = connection.run(&script).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
     }
 }

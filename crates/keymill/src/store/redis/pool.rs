@@ -14,19 +14,19 @@ use deadpool::managed::Object;
 use jiff::Timestamp;
 
 use super::connection::Server;
-use super::rows::{self, field, fields, mark_from, used_from};
+use super::rows::{self, field, fields, used_from};
 use super::{RedisStore, guard};
 use crate::floor::Mark;
 use crate::skip::without;
 use crate::store::keys::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
-    KeyId, KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyId,
+    KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses,
 };
-use crate::store::values::{json, millis};
-use crate::store::{ERA, NamePurpose, NewName, Store, StoreError, next_era};
+use crate::store::values::json;
+use crate::store::{NamePurpose, NewName, Store, StoreError};
 
 /// The most keys of one script: others wait for as long as it runs.
-const KEYS_MAX: usize = 5_000;
+pub(super) const KEYS_MAX: usize = 5_000;
 /// How often a fill is tried while others change the space.
 const FILL_TRIES: u32 = 20;
 /// How many used keys are read at once.
@@ -35,62 +35,19 @@ const CHUNK: usize = 1_000;
 #[async_trait]
 impl KeyStore for RedisStore {
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        let connection = self.connection().await?;
-        for _ in 0..FILL_TRIES {
-            if let Some(filled) = self.try_fill(&connection, fill).await? {
-                return Ok(filled);
-            }
-        }
-        let space = &fill.space;
-        Err(StoreError::Unavailable(format!("others kept changing `{space}` while it was filled")))
+        self.with_connection(|connection| async move { self.fill_over(&connection, fill).await })
+            .await
     }
 
     /// Keys are always used at once: none is ever reserved.
     async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history();
-        let mut script = self.scripts.claim.key(self.keys.space(&ask.space));
-        guard(&mut script, &ask.floor, history);
-        let size = ask.size.min(2 * KEYS_MAX as u64);
-        // So far ahead that no clock gets there, and still a time that can be added to.
-        let ttl = ask.ttl.map(|ttl| millis(ttl).min(i64::MAX / 2).to_string());
-        script.arg(&ask.instance.id).arg(size).arg(ask.share.max(1)).arg(ttl.unwrap_or_default());
-        if let Some(last) = &ask.last {
-            script.arg(&last.key.key).arg((last.revision / ERA * ERA).to_string());
-            script.arg(next_era(last.revision).to_string());
-        }
-        let (status, answer) = self.change(&connection, &ask.space, &ask.floor, &script).await?;
-        match (status.as_str(), &ask.last) {
-            ("sealed", _) => return Err(StoreError::Sealed(ask.space.clone())),
-            ("lost", Some(last)) => return Err(last.lost(&ask.space, &ask.floor)),
-            _ => {}
-        }
-        let mut keys = Vec::new();
-        for pair in answer.get(3..).unwrap_or_default().chunks_exact(2) {
-            keys.push(claimed_from(&pair[0], &pair[1])?);
-        }
-        let available = rows::number(answer.get(2))?;
-        Ok(Claim { mark: mark_from(&answer, history)?, keys, available })
+        self.with_connection(|connection| async move { self.claim_over(&connection, ask).await })
+            .await
     }
 
     async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history();
-        let mut rest = back.keys.as_slice();
-        loop {
-            let (keys, later) = rest.split_at(rest.len().min(KEYS_MAX));
-            let mut script = self.scripts.release.key(self.keys.space(&back.space));
-            guard(&mut script, &back.floor, history);
-            script.arg(&back.instance).arg(ERA.to_string());
-            for claimed in keys {
-                script.arg(&claimed.key);
-            }
-            let (_, answer) = self.change(&connection, &back.space, &back.floor, &script).await?;
-            if later.is_empty() {
-                return mark_from(&answer, history);
-            }
-            rest = later;
-        }
+        self.with_connection(|connection| async move { self.release_over(&connection, back).await })
+            .await
     }
 
     async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
@@ -102,14 +59,10 @@ impl KeyStore for RedisStore {
     }
 
     async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        let connection = self.connection().await?;
-        let KeyPlace { space, key, .. } = &retire.at;
-        let mut script = self.scripts.retire.key(self.keys.space(space));
-        guard(&mut script, &retire.floor, connection.history());
-        script.arg(key).arg(retire.used_at.as_millisecond()).arg(&retire.instance);
-        let (_, answer) = self.change(&connection, space, &retire.floor, &script).await?;
-        let record = answer.first().map(String::as_str).unwrap_or_default();
-        used_from(key, record)
+        self.with_connection(
+            |connection| async move { self.retire_over(&connection, retire).await },
+        )
+        .await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
@@ -175,30 +128,8 @@ impl KeyStore for RedisStore {
     }
 
     async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let connection = self.connection().await?;
-        let history = connection.history();
-        let mut script = self.scripts.digest.key(self.keys.space(&batch.space));
-        guard(&mut script, &batch.floor, history);
-        for input in &batch.inputs {
-            let hash: String = input.hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            script.arg(hash).arg(input.candidates.len());
-            for key in &input.candidates {
-                script.arg(key);
-            }
-        }
-        let answer = self.change(&connection, &batch.space, &batch.floor, &script).await?;
-        let (status, answer) = answer;
-        if status == "sealed" {
-            return Err(StoreError::Sealed(batch.space.clone()));
-        }
-        let mut keys = Vec::with_capacity(batch.inputs.len());
-        for pair in answer.get(2..).unwrap_or_default().chunks_exact(2) {
-            let made = pair.get(1).filter(|made| !made.is_empty());
-            let made = made.map(|made| rows::number(Some(made))).transpose()?;
-            let key = pair[0].clone();
-            keys.push((!key.is_empty()).then_some(DigestKey { key, made }));
-        }
-        Ok(Digested { mark: mark_from(&answer, history)?, keys })
+        self.with_connection(|connection| async move { self.digest_over(&connection, batch).await })
+            .await
     }
 
     fn notes_keys(&self) -> bool {
@@ -219,6 +150,20 @@ struct Use {
 }
 
 impl RedisStore {
+    async fn fill_over(
+        &self,
+        connection: &Object<Server>,
+        fill: &Fill,
+    ) -> Result<Filled, StoreError> {
+        for _ in 0..FILL_TRIES {
+            if let Some(filled) = self.try_fill(connection, fill).await? {
+                return Ok(filled);
+            }
+        }
+        let space = &fill.space;
+        Err(StoreError::Unavailable(format!("others kept changing `{space}` while it was filled")))
+    }
+
     /// Fills the pool once; `None` where the space has changed meanwhile.
     async fn try_fill(
         &self,
@@ -331,7 +276,7 @@ impl Use {
     }
 }
 
-fn claimed_from(place: &str, key: &str) -> Result<Claimed, StoreError> {
+pub(super) fn claimed_from(place: &str, key: &str) -> Result<Claimed, StoreError> {
     Ok(Claimed { id: whole_from(place)?, key: key.to_owned() })
 }
 

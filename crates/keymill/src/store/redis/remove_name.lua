@@ -6,9 +6,11 @@ local text = redis.call('HGET', space .. ':names', ARGV[6])
 local known = text and cjson.decode(text)
 if not known or known.removed_at then return {'ok'} end
 if known.purpose == 'alias' and known.owner == ARGV[7] then
+  redis.call('ZREM', space .. ':listed', list_of(known) .. ':' .. ARGV[6])
   known.removed_at = now()
   text = cjson.encode(known)
   redis.call('HSET', space .. ':names', ARGV[6], text)
+  list_name(ARGV[6], known)
   redis.call('HSET', space, 'revision', plus(redis.call('HGET', space, 'revision'), '1'))
 end
 return {'ok', text}

@@ -1,5 +1,6 @@
 -- Retires a key. ARGV: as for `refusal`, then the key, and since when and by whom it may be in use,
--- where no record tells. Answers with its record in JSON.
+-- where no record tells, and the id that other stores would have it under. Answers with its record in
+-- JSON.
 local refused = refusal()
 if refused then return refused end
 local key = ARGV[6]
@@ -9,7 +10,8 @@ if known and known.retired_at then return {'ok', text} end
 if not known then
   -- One that came back to the pool meanwhile does not stay there.
   redis.call('ZREM', pool, key)
-  known = {place = whole(new_places(1)), used_at = ARGV[7], caller = '', instance = ARGV[8]}
+  known = {place = whole(new_places(1)), used_at = ARGV[7], caller = '', instance = ARGV[8],
+    id = ARGV[9]}
   redis.call('ZADD', used_times, known.used_at, member(known.place, key))
 end
 known.retired_at = now()

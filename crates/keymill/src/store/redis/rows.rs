@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::floor::{History, Lengths, Mark};
 use crate::instance::Instance;
-use crate::space::Definition;
+use crate::space::{Definition, Tuning};
 use crate::store::keys::UsedKey;
 use crate::store::values::{from_json, time};
 use crate::store::{
@@ -53,9 +53,12 @@ pub(super) fn space_from(
     let read = || {
         let whole = |name: &str| number(fields.get(name));
         let definition: Definition = from_json(&field(fields, "definition")?)?;
+        let mut tuning: Tuning = from_json(&field(fields, "tuning")?)?;
+        // It has a field of its own, so that a change of settings neither ends an import nor begins one.
+        tuning.importing = fields.get("importing").cloned();
         Ok(SpaceRecord {
             name: name.to_owned(),
-            tuning: from_json(&field(fields, "tuning")?)?,
+            tuning,
             fingerprint: fields.get("fingerprint").cloned(),
             capacity: whole("capacity")?,
             mark: Mark {
@@ -152,4 +155,38 @@ fn ranges_from(text: &str) -> Result<Ranges, StoreError> {
         })?);
     }
     Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::values::json;
+
+    #[test]
+    fn a_space_is_importing_what_its_own_field_says_whatever_its_settings_do() {
+        let fields = |importing: Option<&str>, set: Option<&str>| {
+            let tuning = Tuning { importing: set.map(str::to_owned), ..Tuning::default() };
+            let mut fields = Fields::new();
+            for (name, value) in [
+                ("definition", json(&Definition::default())),
+                ("tuning", json(&tuning)),
+                ("returned", String::new()),
+                ("sealed", "1".to_owned()),
+            ] {
+                fields.insert(name.to_owned(), value);
+            }
+            for name in ["capacity", "revision", "next", "created_at"] {
+                fields.insert(name.to_owned(), "7".to_owned());
+            }
+            fields.extend(importing.map(|from| ("importing".to_owned(), from.to_owned())));
+            fields
+        };
+        for (importing, set) in
+            [(None, Some("a/b")), (Some("a/b"), None), (Some("a/b"), Some("c/d"))]
+        {
+            let space = space_from("links", &fields(importing, set), History::default());
+            let found = space.unwrap().unwrap().tuning.importing;
+            assert_eq!(found.as_deref(), importing, "{set:?}");
+        }
+    }
 }

@@ -37,10 +37,13 @@ struct Seen {
 
 impl RedisStore {
     /// Extends the window that is held, or leases a worker anew.
-    pub(super) async fn window_for(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let connection = self.connection().await?;
+    pub(super) async fn window_over(
+        &self,
+        connection: &Object<Server>,
+        ask: &WindowAsk,
+    ) -> Result<Window, StoreError> {
         for _ in 0..TRIES {
-            if let Some(window) = self.try_window(&connection, ask).await? {
+            if let Some(window) = self.try_window(connection, ask).await? {
                 return Ok(window);
             }
             // Another was faster; so that both are not again at the same moment.
@@ -59,8 +62,11 @@ impl RedisStore {
     }
 
     /// Frees a worker, where its row says what its holder knows.
-    pub(super) async fn free_worker(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let connection = self.connection().await?;
+    pub(super) async fn free_worker(
+        &self,
+        connection: &Object<Server>,
+        release: &WindowRelease,
+    ) -> Result<Mark, StoreError> {
         let history = connection.history();
         let WindowRelease { space, instance, timeline, held, unused_from, floor } = release;
         assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
@@ -71,7 +77,7 @@ impl RedisStore {
         script.arg(instance).arg(held.worker).arg(row(held.lease, held.end, instance));
         script.arg(held.lease.to_string()).arg(first.to_string());
         script.arg(rest.start.to_string()).arg(rest.end.to_string());
-        let (_, answer) = self.change(&connection, space, floor, &script).await?;
+        let (_, answer) = self.change(connection, space, floor, &script).await?;
         mark_from(&answer, history)
     }
 
@@ -158,12 +164,12 @@ impl RedisStore {
     }
 }
 
-fn row(lease: LeaseId, end: u64, instance: &str) -> String {
+pub(super) fn row(lease: LeaseId, end: u64, instance: &str) -> String {
     format!("{lease} {end} {instance}")
 }
 
 /// From what [`row`] wrote. A row that cannot be read must not pass for a worker that is free.
-fn worker_from(worker: &str, row: &str) -> Result<WorkerRecord, StoreError> {
+pub(super) fn worker_from(worker: &str, row: &str) -> Result<WorkerRecord, StoreError> {
     let mut parts = row.split(' ').map(|part| part.parse().ok());
     match (worker.parse(), parts.next().flatten(), parts.next().flatten()) {
         (Ok(worker), Some(lease), Some(end)) => Ok(WorkerRecord { worker, lease, end }),

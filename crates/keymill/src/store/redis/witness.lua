@@ -1,5 +1,7 @@
 -- Who this server is, and which course of its history it is on. KEYS[1] is the store. ARGV: the
--- stamp of a store that is new, or nothing where none is to be made.
+-- stamp of a store that is new, or nothing where none is to be made. Answers with the stamp (or
+-- nothing), the timeline, whether there ever was a replica, whether the stamp was made just now, and
+-- the replication ID.
 --
 -- A replica that is promoted, and a server that starts again, has another replication ID. The
 -- first to meet one notes it with the time, as the timeline: of two servers that both take
@@ -11,7 +13,7 @@ local history = string.match(info, 'master_replid:(%x+)')
 local replicas = string.match(info, 'connected_slaves:(%d+)')
 local made = '0'
 if redis.call('HEXISTS', KEYS[1], 'identity') == 0 then
-  if ARGV[1] == '' then return {} end
+  if ARGV[1] == '' then return {'', '0', '0', '0', history} end
   redis.call('HSET', KEYS[1], 'identity', ARGV[1], 'created_at', millis)
   made = '1'
 end
@@ -26,4 +28,4 @@ if replicas ~= '0' and found[4] ~= '1' then
   redis.call('HSET', KEYS[1], 'replicated', '1')
   found[4] = '1'
 end
-return {found[1], timeline, found[4] or '0', made}
+return {found[1], timeline, found[4] or '0', made, history}

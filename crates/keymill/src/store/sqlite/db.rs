@@ -6,6 +6,7 @@
 //!   the locks that SQLite holds, and the next process to close the database would remove the
 //!   log under us.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,8 +19,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::oneshot;
 
-use super::file::{broken, sibling};
+use super::file::{floor_file, sibling};
+use super::filesystem::{OtherPath, filesystem, paths};
 use super::{Tx, fold_error};
+use crate::floor::FloorReader;
 use crate::store::{Finding, StoreError, Verdict, schema};
 
 /// Marks a file as keymill's: "kmil".
@@ -39,6 +42,12 @@ pub(super) struct Db {
     pub(super) connection: Connection,
     path: PathBuf,
     files: Files,
+    /// The floors that all processes on this file share, as far as they were read.
+    floors: RefCell<FloorReader>,
+    /// Whether nothing was in it when it was opened.
+    pub(super) was_empty: bool,
+    /// Whether another path to the file was found and logged.
+    noticed: bool,
 }
 
 /// What the paths of a database, of its log and of the log's index name now: their devices and
@@ -53,16 +62,28 @@ struct Files {
 type FileId = (u64, u64);
 
 impl Db {
-    /// Opens a file that is there, if it is keymill's, or still nobody's where `is_new` allows it.
-    pub(super) fn open(path: &Path, is_new: bool) -> Result<Db, StoreError> {
+    /// Opens a file that is there, if it is keymill's. One that is empty is still nobody's: then
+    /// `if_empty` says what becomes of it.
+    pub(super) fn open(path: &Path, if_empty: Result<(), StoreError>) -> Result<Db, StoreError> {
         let before = files(path)?.database;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fold = |error: rusqlite::Error| fold_error(path, &error);
         let connection = Connection::open_with_flags(path, flags).map_err(fold)?;
         connection.busy_timeout(BUSY_MAX).map_err(fold)?;
-        let mut db = Db { connection, files: files(path)?, path: path.to_owned() };
+        let (files_now, path_now) = (files(path)?, path.to_owned());
+        let mut db = Db {
+            connection,
+            path: path_now,
+            files: files_now,
+            floors: RefCell::new(FloorReader::new(&floor_file(path))),
+            was_empty: false,
+            noticed: false,
+        };
         // Nothing is written to a file before it is known whose it is.
-        db.check_owner(is_new)?;
+        db.was_empty = db.check_owner()?;
+        if db.was_empty {
+            if_empty?;
+        }
         let connection = &db.connection;
         connection.pragma_update(None, "journal_mode", "wal").map_err(fold)?;
         connection.pragma_update(None, "synchronous", "full").map_err(fold)?;
@@ -86,7 +107,8 @@ impl Db {
         Ok(db)
     }
 
-    fn check_owner(&self, is_new: bool) -> Result<(), StoreError> {
+    /// Refuses another program's database; whether it is empty.
+    fn check_owner(&self) -> Result<bool, StoreError> {
         let path = self.path.display();
         let owner = self.pragma_number("application_id")?;
         let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
@@ -95,9 +117,8 @@ impl Db {
             .query_row(tables, [], |row| row.get(0))
             .map_err(|error| self.fold_error(&error))?;
         match (owner, tables) {
-            _ if owner == i64::from(APPLICATION_ID) => Ok(()),
-            (0, 0) if is_new => Ok(()),
-            (0, 0) => Err(StoreError::Unavailable(format!("{path} is empty"))),
+            _ if owner == i64::from(APPLICATION_ID) => Ok(false),
+            (0, 0) => Ok(true),
             _ => Err(StoreError::Broken(format!(
                 "{path} is another program's database; name a new file for keymill"
             ))),
@@ -115,18 +136,41 @@ impl Db {
         Ok(schema::applied(&report))
     }
 
+    /// Runs a job on one state of the file: what it reads is all of the time of its first read.
+    pub(super) fn look<T>(
+        &mut self,
+        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.follow_path()?;
+        let path = self.path.clone();
+        let begin = rusqlite::TransactionBehavior::Deferred;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(begin)
+            .map_err(|error| fold_error(&path, &error))?;
+        let answer = job(&Tx::new(transaction, &path, &self.floors))?;
+        match files(&path) {
+            Ok(files) if files == self.files => Ok(answer),
+            _ => {
+                let path = path.display();
+                Err(StoreError::Unavailable(format!("{path} was replaced while it was read")))
+            }
+        }
+    }
+
     pub(super) fn change<T>(
         &mut self,
         job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.follow_path()?;
+        self.notice_other_path();
         let path = self.path.clone();
         let begin = rusqlite::TransactionBehavior::Immediate;
         let transaction = self
             .connection
             .transaction_with_behavior(begin)
             .map_err(|error| fold_error(&path, &error))?;
-        let tx = Tx { transaction, path: &path };
+        let tx = Tx::new(transaction, &path, &self.floors);
         let answer = job(&tx)?;
         tx.transaction.commit().map_err(|error| match error.sqlite_error_code() {
             // A commit that found the database busy has not happened; any other may have.
@@ -167,8 +211,21 @@ impl Db {
             )));
         }
         tracing::warn!(%path, "the database was replaced; opening the new one");
-        *self = Db::open(&self.path, false)?;
+        let empty = StoreError::Unavailable(format!("{path} is empty"));
+        *self = Db::open(&self.path, Err(empty))?;
         Ok(())
+    }
+
+    /// Another path to the file may be a backup under way: whoever runs goes on, and nobody starts.
+    fn notice_other_path(&mut self) {
+        if self.noticed {
+            return;
+        }
+        if let Ok(Some(other)) = OtherPath::find(&self.path) {
+            self.noticed = true;
+            let problem = other.describe(&self.path);
+            tracing::warn!("{problem}. This instance goes on; no other one starts until then");
+        }
     }
 
     pub(super) fn findings(&mut self, path: &Path) -> Result<Vec<Finding>, StoreError> {
@@ -191,8 +248,8 @@ impl Db {
             _ => "unknown",
         };
         find("synchronous", name.to_owned(), "full", safe_if(synchronous >= 2));
-        let (filesystem, local) = filesystem(path)?;
-        find("filesystem", filesystem, "a local one", safe_if(local));
+        findings.push(filesystem(path)?);
+        findings.push(paths(path)?);
         Ok(findings)
     }
 
@@ -311,21 +368,4 @@ fn files(path: &Path) -> Result<Files, StoreError> {
     })?;
     let beside = |suffix| fs::metadata(sibling(path, suffix)).ok().map(id);
     Ok(Files { database: id(database), log: beside("-wal"), log_index: beside("-shm") })
-}
-
-/// The filesystem under a path, and whether it is of this machine. Locks and syncs of network
-/// filesystems are not to be relied on.
-fn filesystem(path: &Path) -> Result<(String, bool), StoreError> {
-    let magic = rustix::fs::statfs(path).map_err(|error| broken(path, &error.into()))?.f_type;
-    let remote = match magic {
-        0x6969 => "nfs",
-        0x517b => "smb",
-        0xff53_4d42 => "cifs",
-        0xfe53_4d42 => "smb2",
-        0x0102_1997 => "9p",
-        0x00c3_6400 => "ceph",
-        0x5346_414f => "afs",
-        _ => return Ok((format!("local ({magic:#x})"), true)),
-    };
-    Ok((remote.to_owned(), false))
 }

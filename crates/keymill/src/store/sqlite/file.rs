@@ -14,13 +14,12 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(path.canonicalize().unwrap_or(path))
 }
 
-/// Makes the file, readable by its owner alone, because the secret may be kept in it. Returns
-/// whether it was not there before.
-pub(super) fn make_private(path: &Path) -> io::Result<bool> {
+/// Makes the file where there is none, readable by its owner alone, because the secret may be kept
+/// in it.
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Keys as rows of SQLite: pools, used keys, digests.
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::SqliteStore;
-use super::rows::name_of;
-use super::sql::SKIPS;
+use super::rows::{name_of, skips_in};
 use super::tx::Tx;
 use crate::floor::{Floor, Mark};
 use crate::skip::without;
@@ -18,7 +17,7 @@ use crate::store::values::{millis, now, signed, time, unsigned};
 use crate::store::{NameBatch, NamePurpose, NewName, Purpose, SpaceRecord, StoreError};
 
 const AVAILABLE: &str = "SELECT available FROM pools WHERE space = ?1";
-const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES (?1, ?2)
+pub(super) const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES (?1, ?2)
     ON CONFLICT (space) DO UPDATE SET available = available + excluded.available";
 const KEY_ADD: &str = "INSERT INTO available_keys (id, space, key) VALUES (?1, ?2, ?3)";
 const EXPIRED: &str = "SELECT id, key FROM available_keys
@@ -27,7 +26,7 @@ const FRESH: &str = "SELECT id, key FROM available_keys
     WHERE space = ?1 AND id >= ?2 AND reserved_by IS NULL ORDER BY id LIMIT ?3";
 const RESERVE: &str = "UPDATE available_keys SET reserved_by = ?3, reserved_at = ?4
     WHERE space = ?1 AND id = ?2";
-const REMOVE: &str = "DELETE FROM available_keys WHERE space = ?1 AND id = ?2";
+pub(super) const REMOVE: &str = "DELETE FROM available_keys WHERE space = ?1 AND id = ?2";
 const REMOVE_FRESH: &str =
     "DELETE FROM available_keys WHERE space = ?1 AND id = ?2 AND reserved_by IS NULL";
 const REMOVE_RESERVED: &str =
@@ -104,29 +103,15 @@ impl KeyStore for SqliteStore {
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
         let space = space.to_owned();
-        let read = move |connection: &rusqlite::Connection| {
+        let read = move |connection: &Connection| {
             connection.prepare_cached(AVAILABLE)?.query_row([space], |row| row.get(0)).optional()
         };
         Ok(self.read(read).await?.map_or(0, unsigned))
     }
 
     async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
-        let KeyPlace { space, id, key } = at.clone();
-        self.read(move |connection| {
-            let mut used = connection.prepare_cached(USED)?;
-            let used = used.query_row(params![space, id], used_from).optional()?;
-            if let Some(used) = used.filter(|used| used.key == key) {
-                return Ok(Some(Found::Used(used)));
-            }
-            let found_from = |row: &Row<'_>| {
-                Ok(match row.get(0)? {
-                    None => Found::Available,
-                    Some(by) => Found::Reserved { by, at: time(row.get(1)?) },
-                })
-            };
-            connection.prepare_cached(KEY)?.query_row(params![space, id], found_from).optional()
-        })
-        .await
+        let at = at.clone();
+        self.look(move |tx| tx.query(|connection| found_at(connection, &at))).await
     }
 
     async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
@@ -190,16 +175,10 @@ impl Tx<'_> {
         }
         let grant = fill.grant(&mut space)?;
         self.know(&fill.instance)?;
-        let end = grant.ordinals.end;
         self.record_lease(&space, grant.ordinals.clone(), Purpose::Fill, &fill.instance.id)?;
         self.close(&fill.space, grant.lease, &fill.instance.id)?;
         self.move_to(&space)?;
-        let skips: Vec<u64> = self.query(|connection| {
-            let range = params![fill.space, signed(grant.ordinals.start), signed(end)];
-            let mut skips = connection.prepare_cached(SKIPS)?;
-            let skips = skips.query_map(range, |row| row.get(0).map(unsigned))?;
-            skips.collect()
-        })?;
+        let skips = self.query(|connection| skips_in(connection, &fill.space, &grant.ordinals))?;
         let (mut added, mut failed) = (0, None);
         self.query(|connection| {
             let mut add = connection.prepare_cached(KEY_ADD)?;
@@ -273,6 +252,9 @@ impl Tx<'_> {
 
     fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
         let space = self.space_above(&uses.space, &uses.floor)?;
+        if space.sealed {
+            return Err(StoreError::Sealed(uses.space.clone()));
+        }
         self.check_last(&space, uses.last.as_ref(), &uses.instance, &uses.floor)?;
         let at = now();
         let first = if uses.pooled { first_id(space.mark.revision) } else { KeyId::MIN };
@@ -294,12 +276,11 @@ impl Tx<'_> {
 
     fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let space = self.space_above(&batch.space, &batch.floor)?;
+        batch.check_generations(&space)?;
         let (at, mut keys, mut made) = (now(), Vec::new(), false);
         for input in &batch.inputs {
-            let known = self.query(|connection| {
-                let mut digest = connection.prepare_cached(DIGEST)?;
-                digest.query_row(params![batch.space, input.hash], |row| row.get(0)).optional()
-            })?;
+            let known =
+                self.query(|connection| digest_of(connection, &batch.space, &input.hash))?;
             if let Some(key) = known {
                 keys.push(Some(DigestKey { key, made: None }));
                 continue;
@@ -386,11 +367,37 @@ impl Tx<'_> {
     }
 }
 
+/// Where a key is. Both tables have to be of one state: a key moves from one to the other.
+pub(super) fn found_at(connection: &Connection, at: &KeyPlace) -> rusqlite::Result<Option<Found>> {
+    let mut used = connection.prepare_cached(USED)?;
+    let used = used.query_row(params![at.space, at.id], used_from).optional()?;
+    if let Some(used) = used.filter(|used| used.key == at.key) {
+        return Ok(Some(Found::Used(used)));
+    }
+    let found_from = |row: &Row<'_>| {
+        Ok(match row.get(0)? {
+            None => Found::Available,
+            Some(by) => Found::Reserved { by, at: time(row.get(1)?) },
+        })
+    };
+    connection.prepare_cached(KEY)?.query_row(params![at.space, at.id], found_from).optional()
+}
+
+/// The key of an input that was digested.
+pub(super) fn digest_of(
+    connection: &Connection,
+    space: &str,
+    hash: &[u8; 32],
+) -> rusqlite::Result<Option<String>> {
+    let mut digest = connection.prepare_cached(DIGEST)?;
+    digest.query_row(params![space, hash], |row| row.get(0)).optional()
+}
+
 fn claimed_from(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     Ok(Claimed { id: row.get(0)?, key: row.get(1)? })
 }
 
-fn used_from(row: &Row<'_>) -> rusqlite::Result<UsedKey> {
+pub(super) fn used_from(row: &Row<'_>) -> rusqlite::Result<UsedKey> {
     Ok(UsedKey {
         id: row.get::<_, KeyId>(0)?,
         key: row.get(1)?,

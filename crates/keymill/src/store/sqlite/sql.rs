@@ -4,6 +4,7 @@
 pub(super) const SPACE: &str =
     "SELECT name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
     returned, base FROM spaces";
+pub(super) const MARKS: &str = "SELECT name, next, revision FROM spaces ORDER BY name";
 pub(super) const SPACE_MAKE: &str = "INSERT INTO spaces
     (name, definition, tuning, fingerprint, capacity, next, revision, created_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)";
@@ -24,12 +25,14 @@ pub(super) const LEASE_CLOSE: &str =
     AND coalesce(?6, end_ordinal) = end_ordinal";
 pub(super) const LEASE_EXISTS: &str =
     "SELECT EXISTS (SELECT 1 FROM leases WHERE space = ?1 AND lease = ?2 AND instance = ?3)";
+pub(super) const LEASE_REACHES: &str = "SELECT EXISTS (SELECT 1 FROM leases
+    WHERE space = ?1 AND lease = ?2 AND instance = ?3 AND end_ordinal >= ?4)";
 pub(super) const LEASE: &str =
     "SELECT space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose,
     granted_at, closed_at, id, host, pid, version, started_at
     FROM leases JOIN instances ON id = instance";
 pub(super) const LEASE_OF: &str = "WHERE space = ?1 AND start_ordinal <= ?2
-    AND coalesce(closed_at_ordinal, end_ordinal) > ?2 ORDER BY start_ordinal DESC LIMIT 1";
+    AND coalesce(closed_at_ordinal, end_ordinal) > ?2 ORDER BY start_ordinal DESC, lease DESC LIMIT 1";
 pub(super) const LEASE_PAGE: &str = "WHERE (?1 IS NULL OR space = ?1) AND (space, lease) > (?2, ?3)
     ORDER BY space, lease LIMIT ?4";
 pub(super) const HELD_ELSEWHERE: &str =
@@ -37,6 +40,19 @@ pub(super) const HELD_ELSEWHERE: &str =
     WHERE space = ?1 AND instance <> ?2 AND closed_at IS NULL AND purpose = 'lease'";
 pub(super) const NAME: &str = "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
     FROM names WHERE space = ?1 AND key = ?2";
+// Each names its index: the planner would rather read every name of the space in the table itself.
+pub(super) const NAMES_KEPT: &str =
+    "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
+    FROM names INDEXED BY names_kept WHERE purpose IN ('alias', 'used') AND removed_at IS NULL
+    AND space = ?1 AND purpose = ?2 AND key > ?3 ORDER BY key LIMIT ?4";
+pub(super) const NAMES_LISTED: &str =
+    "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
+    FROM names INDEXED BY names_listed WHERE purpose IN ('alias', 'used')
+    AND space = ?1 AND purpose = ?2 AND key > ?3 ORDER BY key LIMIT ?4";
+// Of pools and digests, which have no index of their own and cannot be removed.
+pub(super) const NAMES_OF: &str =
+    "SELECT space, key, ordinal, purpose, owner, created_at, removed_at
+    FROM names WHERE space = ?1 AND purpose = ?2 AND key > ?3 ORDER BY key LIMIT ?4";
 pub(super) const NAME_PUT: &str =
     "INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (space, key) DO UPDATE SET
@@ -64,3 +80,9 @@ pub(super) const INSTANCE_PAGE: &str =
     FROM instances WHERE ?1 IS NULL
     OR (started_at, id) > (SELECT started_at, id FROM instances WHERE id = ?1)
     ORDER BY started_at, id LIMIT ?2";
+pub(super) const SIGHTING: &str = "SELECT mark FROM sightings WHERE space = ?1 AND instance = ?2";
+pub(super) const SIGHTINGS: &str = "SELECT mark FROM sightings WHERE space = ?1";
+pub(super) const SIGHTINGS_DROP: &str = "DELETE FROM sightings WHERE space = ?1";
+pub(super) const SIGHTING_PUT: &str = "INSERT INTO sightings (space, instance, mark, seen_at)
+    SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM spaces WHERE name = ?1)
+    ON CONFLICT (space, instance) DO UPDATE SET mark = excluded.mark, seen_at = excluded.seen_at";

@@ -1,26 +1,38 @@
 //! One transaction on a SQLite store: where a lease is granted.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::file::floor_file;
 use super::fold_error;
 use super::rows::{identity, space_named};
 use super::sql::{
     HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_DEFINE, SPACE_MOVE,
 };
-use crate::floor::{Floor, mark_in};
+use crate::floor::{Floor, FloorReader, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::{json, now, signed, unsigned};
-use crate::store::{Grant, LeaseAsk, LeaseId, Purpose, SpaceRecord, StoreError};
+use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Purpose, SpaceRecord, StoreError};
 
 /// A transaction whose errors are the store's.
 pub(super) struct Tx<'a> {
     pub(super) transaction: Transaction<'a>,
     pub(super) path: &'a Path,
+    /// The floors that all processes on this file share.
+    floors: &'a RefCell<FloorReader>,
+}
+
+impl<'a> Tx<'a> {
+    pub(super) fn new(
+        transaction: Transaction<'a>,
+        path: &'a Path,
+        floors: &'a RefCell<FloorReader>,
+    ) -> Tx<'a> {
+        Tx { transaction, path, floors }
+    }
 }
 
 impl Tx<'_> {
@@ -111,11 +123,41 @@ impl Tx<'_> {
         Ok(grant)
     }
 
+    /// Closes many leases. A space that is refused was not changed, and the others go on.
+    pub(super) fn give_back_all(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        let mut marks = Vec::with_capacity(backs.len());
+        for back in backs {
+            marks.push(match self.give_back(back) {
+                Err(refusal @ (StoreError::WentBack(_) | StoreError::UnknownSpace(_))) => {
+                    Err(refusal)
+                }
+                answer => Ok(answer?),
+            });
+        }
+        Ok(marks)
+    }
+
+    fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+        let mut space = self.space_above(&back.space, &back.floor)?;
+        let (lease, end) = (signed(back.lease), signed(back.end));
+        let closed_at = signed(back.closed_at);
+        let close = params![back.space, lease, back.instance, closed_at, now(), end];
+        if self.execute(LEASE_CLOSE, close)? > 0 {
+            space.take_back(&back.returned);
+            self.move_to(&space)?;
+        }
+        Ok(space.mark)
+    }
+
     /// The caller's floor, or the one that all processes on this file share where that is higher:
     /// read here, where no other process can be granted anything meanwhile.
     fn shared_floor(&self, name: &str, floor: &Floor) -> Result<Floor, StoreError> {
-        let shared = mark_in(&floor_file(self.path), &floor.store, name)
-            .map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
+        let shared = self.floors.borrow_mut().mark(&floor.store, name);
+        let shared =
+            shared.map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
         Ok(Floor { store: floor.store.clone(), mark: floor.mark.max(shared) })
     }
 
@@ -162,7 +204,7 @@ impl Tx<'_> {
     ) -> Result<bool, StoreError> {
         self.query(|connection| {
             let params = params![space, signed(lease), instance];
-            connection.query_row(LEASE_EXISTS, params, |row| row.get(0))
+            connection.prepare_cached(LEASE_EXISTS)?.query_row(params, |row| row.get(0))
         })
     }
 

@@ -1,0 +1,216 @@
+//! A keyspace that comes into Redis from another store: begun, filled with rows, and opened.
+//!
+//! Called by the store for `service`. Each step is a script that looks first whether the space is
+//! importing just this; rows are written only where there are none, so that an import which was
+//! interrupted can begin again. Nothing here changes a keyspace that is not importing.
+//!
+//! Keys of a pool get new places, in the order in which they come: their ids may not fit a score.
+
+use std::collections::BTreeMap;
+
+use deadpool::managed::Object;
+use jiff::Timestamp;
+use redis::{Pipeline, ScriptInvocation};
+
+use super::RedisStore;
+use super::connection::Server;
+use super::rows::reply;
+use super::windows::row as worker_row;
+use crate::instance::Instance;
+use crate::space::Kind;
+use crate::store::keys::{FILL_MAX, KeyId};
+use crate::store::values::json;
+use crate::store::{Created, ERA, MovedRow, MovedSpace, SpaceRecord, StoreError};
+
+/// The most rows of one script: others wait for as long as it runs.
+const ROWS_MAX: usize = 250;
+/// The most rows of one round trip, which has a time limit.
+const ROUND_MAX: usize = 2_000;
+
+impl RedisStore {
+    pub(super) async fn begin_over(
+        &self,
+        connection: &Object<Server>,
+        moved: &MovedSpace,
+    ) -> Result<Created, StoreError> {
+        let here = connection.witness().await?;
+        // The name first: one whose space was not made is passed over.
+        let note = redis::cmd("SADD").arg(self.keys.spaces()).arg(&moved.name).to_owned();
+        let _: i64 = connection.ask(&note).await?;
+        let mut script = self.import_space(moved, false);
+        script.arg("tuning").arg(json(&moved.tuning)).arg("store").arg(&here.identity);
+        let (status, answer) = reply(connection.change(&script).await?)?;
+        let record = self.record_from(connection, &moved.name, &answer)?;
+        Ok(if status == "made" { Created::Made(record) } else { Created::Exists(record) })
+    }
+
+    pub(super) async fn import_over(
+        &self,
+        connection: &Object<Server>,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let record = self.record_of(connection, space).await?;
+        if !record.sealed || record.tuning.importing.as_deref() != Some(importing) {
+            return Err(StoreError::Outdated(space.to_owned()));
+        }
+        let is_pooled = record.definition.kind == Kind::Pooled;
+        let script = &self.scripts.import_rows;
+        for round in rows.chunks(ROUND_MAX) {
+            self.know_holders(connection, round).await?;
+            let mut pipe = redis::pipe();
+            for some in round.chunks(ROWS_MAX) {
+                pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.keys.space(space));
+                pipe.arg(importing).arg(ERA.to_string());
+                some.iter().for_each(|row| add_row(&mut pipe, row, is_pooled));
+            }
+            for answer in connection.change_all(script, &mut pipe).await? {
+                let (status, _) = reply(answer?)?;
+                refuse(space, &status)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn finish_over(
+        &self,
+        connection: &Object<Server>,
+        moved: &MovedSpace,
+    ) -> Result<SpaceRecord, StoreError> {
+        let mut tuning = moved.tuning.clone();
+        tuning.importing = None;
+        let mut script = self.import_space(moved, true);
+        script.arg("tuning").arg(json(&tuning));
+        let (status, answer) = reply(connection.change(&script).await?)?;
+        refuse(&moved.name, &status)?;
+        self.record_from(connection, &moved.name, &answer)
+    }
+
+    /// The script that begins or ends an import, with the fields that are the same for both.
+    fn import_space(&self, moved: &MovedSpace, ends: bool) -> ScriptInvocation<'_> {
+        let returned = moved.returned.each().map(|it| format!("{}-{}", it.start, it.end));
+        let returned: Vec<String> = returned.collect();
+        let mut script = self.scripts.import_space.key(self.keys.space(&moved.name));
+        script.arg(moved.tuning.importing.as_deref().unwrap_or_default());
+        script.arg(u8::from(ends)).arg(ERA.to_string());
+        script.arg("definition").arg(json(&moved.definition));
+        script.arg("capacity").arg(moved.capacity.to_string());
+        script.arg("revision").arg(moved.revision.to_string());
+        script.arg("next").arg(moved.next.to_string()).arg("base").arg(moved.base.to_string());
+        script.arg("returned").arg(returned.join(","));
+        script.arg("created_at").arg(moved.created_at.as_millisecond().to_string());
+        if let Some(fingerprint) = &moved.fingerprint {
+            script.arg("fingerprint").arg(fingerprint);
+        }
+        script
+    }
+
+    /// Makes the holders of leases known, which are not under the hash tag of the space.
+    async fn know_holders(
+        &self,
+        connection: &Object<Server>,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        // Of several leases the last counts: then the holder was alive.
+        let holders: BTreeMap<&str, (&Instance, Timestamp)> = rows
+            .iter()
+            .filter_map(|row| match row {
+                MovedRow::Lease { holder, granted_at, .. } => {
+                    Some((holder.id.as_str(), (holder, *granted_at)))
+                }
+                _ => None,
+            })
+            .collect();
+        if holders.is_empty() {
+            return Ok(());
+        }
+        let script = &self.scripts.import_holder;
+        let mut pipe = redis::pipe();
+        for (holder, seen_at) in holders.into_values() {
+            let Instance { id, host, pid, version, started_at } = holder;
+            let started_at = started_at.as_millisecond();
+            pipe.cmd("EVALSHA").arg(script.get_hash()).arg(2);
+            pipe.arg(self.keys.instance(id)).arg(self.keys.instances());
+            pipe.arg(format!("{started_at:020}:{id}"));
+            pipe.arg("id").arg(id).arg("host").arg(host).arg("pid").arg(*pid);
+            pipe.arg("version").arg(version).arg("started_at").arg(started_at);
+            pipe.arg("seen_at").arg(seen_at.as_millisecond());
+        }
+        for answer in connection.change_all(script, &mut pipe).await? {
+            answer?;
+        }
+        Ok(())
+    }
+}
+
+/// What a script answers where a space is not importing.
+fn refuse(space: &str, status: &str) -> Result<(), StoreError> {
+    match status {
+        "ok" => Ok(()),
+        "unknown" => Err(StoreError::UnknownSpace(space.to_owned())),
+        _ => Err(StoreError::Outdated(space.to_owned())),
+    }
+}
+
+/// The era in which a pool's key was written.
+pub(super) fn era_of(id: KeyId) -> u64 {
+    u64::try_from(id).unwrap_or(0) / FILL_MAX / ERA
+}
+
+/// Adds a row to the arguments of `import_rows.lua`.
+fn add_row(pipe: &mut Pipeline, row: &MovedRow, is_pooled: bool) {
+    match row {
+        MovedRow::Lease {
+            lease,
+            start,
+            end,
+            closed_at_ordinal,
+            purpose,
+            holder,
+            granted_at,
+            closed_at,
+        } => {
+            pipe.arg("lease").arg(lease.to_string());
+            pipe.arg(start.to_string()).arg(end.to_string()).arg(purpose.name());
+            pipe.arg(&holder.id).arg(json(holder)).arg(millis(*granted_at));
+            pipe.arg(closed_at_ordinal.map_or_else(String::new, |it| it.to_string()));
+            pipe.arg(closed_at.map_or_else(String::new, millis));
+        }
+        MovedRow::Worker { worker, instance, lease, end } => {
+            pipe.arg("worker").arg(worker.to_string());
+            pipe.arg(worker_row(*lease, *end, instance));
+        }
+        MovedRow::Name { key, ordinal, purpose, owner, created_at, removed_at } => {
+            let mut name = BTreeMap::from([
+                ("purpose", purpose.name().to_owned()),
+                ("owner", owner.clone()),
+                ("created_at", millis(*created_at)),
+            ]);
+            name.extend(ordinal.map(|ordinal| ("ordinal", ordinal.to_string())));
+            name.extend(removed_at.map(|at| ("removed_at", millis(at))));
+            pipe.arg("name").arg(key).arg(json(&name));
+        }
+        MovedRow::InUse { ordinal, imported_at } => {
+            pipe.arg("in_use").arg(ordinal.to_string()).arg(millis(*imported_at));
+        }
+        // A key of a pool is found by itself.
+        MovedRow::PoolName { .. } => {}
+        MovedRow::Available { id, key } => {
+            pipe.arg("available").arg(era_of(*id).to_string()).arg(key);
+        }
+        MovedRow::Used { id, key, used_at, caller, instance, expires_at, retired_at } => {
+            let id = if is_pooled { String::new() } else { id.to_string() };
+            pipe.arg("used").arg(key).arg(id).arg(millis(*used_at)).arg(caller).arg(instance);
+            pipe.arg(expires_at.map_or_else(String::new, millis));
+            pipe.arg(retired_at.map_or_else(String::new, millis));
+        }
+        MovedRow::Digest { input, key, .. } => {
+            pipe.arg("digest").arg(input).arg(key);
+        }
+    }
+}
+
+fn millis(time: Timestamp) -> String {
+    time.as_millisecond().to_string()
+}
