@@ -32,7 +32,7 @@ async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keymill.db");
     measure("sqlite", &format!("sqlite:{}", file.display())).await;
-    for kind in ["postgres", "mysql", "redis", "etcd"] {
+    for kind in ["postgres", "mysql", "mysql9", "redis", "etcd"] {
         match std::env::var(format!("KEYMILL_TEST_{}", kind.to_uppercase())) {
             Ok(url) => measure(kind, &url).await,
             Err(_) => println!("{kind:<10} no server"),
@@ -174,7 +174,7 @@ async fn grow(kind: &str, url: &str, space: &str, instance: &Instance) -> bool {
                 client.batch_execute(statement).await.unwrap();
             }
         }
-        "mysql" => {
+        "mysql" | "mysql9" => {
             let mut connection = mysql_async::Conn::from_url(url).await.unwrap();
             for statement in &statements {
                 connection.query_drop(statement).await.unwrap();

@@ -20,7 +20,7 @@ use keymill::instance::Instance;
 use keymill::service::{AliasRules, Filling, Limits, Service, Setup, Space};
 use keymill::space::{Audit, Kind, SpaceSpec};
 use keymill::store::keys::{ClaimAsk, KeyUse, Uses};
-use keymill::store::{LeaseAsk, Opening, Store};
+use keymill::store::{Confirm, Evidence, LeaseAsk, Opening, Store};
 use keymill_core::Blocklist;
 
 /// How many callers take at once.
@@ -33,7 +33,7 @@ async fn main() {
     let keys: u64 = keys.map_or(1_000_000, |keys| keys.parse().unwrap());
     let only = std::env::args().nth(1).filter(|only| !only.starts_with('-'));
     let runs = |part: &str| only.as_deref().is_none_or(|only| only == part);
-    for kind in ["sqlite", "postgres", "mysql", "redis"] {
+    for kind in ["sqlite", "postgres", "mysql", "mysql9", "redis"] {
         let folder = tempfile::tempdir().unwrap();
         let url = match kind {
             "sqlite" => format!("sqlite:{}", folder.path().join("keymill.db").display()),
@@ -383,7 +383,17 @@ impl Bench {
             };
             let begin = Instant::now();
             let grant = self.store.lease(&ask).await.unwrap();
-            self.store.skips(&space.name, grant.ordinals).await.unwrap();
+            let settled = Confirm {
+                space: space.name.clone(),
+                reached: grant.mark,
+                evidence: Evidence::Lease {
+                    lease: grant.lease,
+                    holder: self.instance.id.clone(),
+                    end: grant.ordinals.end,
+                },
+                skips_in: grant.ordinals,
+            };
+            assert!(self.store.confirm(&settled).await.unwrap().on_record);
             times.push(begin.elapsed());
         }
         times.sort_unstable();

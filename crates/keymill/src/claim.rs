@@ -53,11 +53,14 @@ impl Claims {
         start..start + count
     }
 
-    /// Gives the keys of numbers that were drawn to `each`, with whether they are only reserved.
-    pub fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(&Claimed, bool)) {
+    /// Gives the keys of numbers that were drawn to `each`: with their number, and whether they are
+    /// only reserved.
+    pub fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(u64, &Claimed, bool)) {
         for batch in self.batches.load().iter() {
             if !batch.lost.load(Ordering::Relaxed) {
-                batch.part(&numbers).iter().for_each(|claimed| each(claimed, batch.reserved));
+                let first = numbers.start.max(batch.start);
+                let part = (first..).zip(batch.part(&numbers));
+                part.for_each(|(number, claimed)| each(number, claimed, batch.reserved));
             }
         }
     }
@@ -128,7 +131,7 @@ mod tests {
     #[track_caller]
     fn check(claims: &Claims, numbers: Range<u64>, expected: &[&str]) {
         let mut found = Vec::new();
-        claims.keys(numbers, |claimed, _| found.push(claimed.key.clone()));
+        claims.keys(numbers, |_, claimed, _| found.push(claimed.key.clone()));
         assert_eq!(found, expected);
     }
 }

@@ -28,7 +28,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 use crate::service::{Service, ServiceError};
-use crate::store::{Finding, Opening, Store, StoreError};
+use crate::store::{Finding, Opening, Store, StoreError, Verdict};
 use args::{Args, Command};
 
 /// Runs the command that the process was started with.
@@ -126,21 +126,40 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn
     made.with_context(|| {
         format!("cannot make the data directory {}; set --data-dir", data_dir.display())
     })?;
-    let create = opening.create && !config.require_existing;
-    let opened = crate::store::open(&config.store, Opening { create, ..opening }).await;
+    let existing = config.require_existing;
+    let secret_given = config.secret.is_some() && !config.new_store && !existing;
+    let create = opening.create && !existing && !secret_given;
+    let opening = Opening { create, secret_given, ..opening };
+    let opened = crate::store::open(&config.store, opening).await;
     Ok(opened.map_err(ServiceError::from)?)
 }
 
 /// Starts a service for a command that does not serve.
 async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Service> {
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
+    refuse_forgotten(config, &*store).await?;
     Ok(Service::start(config.setup(store, None)).await?)
 }
 
+/// Refuses a store without a keyspace where the secret is given from outside: it may be one that was
+/// emptied, or whose schema was made anew after it was lost.
+async fn refuse_forgotten(config: &Config, store: &dyn Store) -> anyhow::Result<()> {
+    let secret_given = config.secret.is_some() && !config.new_store;
+    if secret_given && store.spaces().await.map_err(ServiceError::from)?.is_empty() {
+        let opening = Opening { secret_given, ..Opening::default() };
+        let error = StoreError::empty(&store.place().location, opening);
+        return Err(ServiceError::from(error).into());
+    }
+    Ok(())
+}
+
 /// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
-/// unsafe about one that is.
+/// unsafe about one that is, and writes what else should be otherwise to the log.
 async fn check_safety(store: &dyn Store, allow: bool) -> anyhow::Result<Option<String>> {
     let findings = store.check().await.map_err(ServiceError::from)?;
+    for finding in findings.iter().filter(|finding| finding.verdict == Verdict::Warning) {
+        tracing::warn!("{}", finding.in_words());
+    }
     match Finding::unsafe_ones(&findings) {
         Some(reasons) if !allow => {
             Err(ServiceError::from(StoreError::unsafe_store(&reasons)).into())

@@ -49,6 +49,8 @@ pub struct Config {
     pub worker: Option<u32>,
     /// Refuse to create anything.
     pub require_existing: bool,
+    /// Create an empty store although the secret is given.
+    pub new_store: bool,
     /// Serve from an unsafe store.
     pub allow_unsafe_store: bool,
     /// What to log.
@@ -80,6 +82,8 @@ pub struct Flags {
     pub store: Option<String>,
     /// `--data-dir`
     pub data_dir: Option<PathBuf>,
+    /// `--new-store`
+    pub new_store: bool,
     /// `--listen`
     pub listen: Option<String>,
     /// `--require-existing`
@@ -136,6 +140,7 @@ impl Config {
             secret: secret(filled.secret_file.as_deref())?,
             worker: filled.worker,
             require_existing: filled.require_existing,
+            new_store: filled.new_store,
             allow_unsafe_store: filled.allow_unsafe_store,
             log_level: filled.log.level.clone(),
             log_format: filled.log.format,

@@ -18,10 +18,11 @@ use arc_swap::{ArcSwap, Guard};
 use keymill_core::{Generations, Located};
 use tokio::sync::Mutex;
 
+use crate::floor::Mark;
 use crate::secret::Master;
 use crate::skip::Skips;
 use crate::space::{Definition, DefinitionError, LENGTH_MAX};
-use crate::store::{ERA, SpaceRecord, Store, StoreError};
+use crate::store::{Confirm, ERA, Evidence, SpaceRecord, Store, StoreError};
 
 /// How many names one request asks for.
 const PAGE: u32 = 1_000;
@@ -123,15 +124,15 @@ impl Keys {
         Ok(())
     }
 
-    /// Makes ready to hand out ordinals below `end`, of a space at this revision: their generations
-    /// and early names are known when this returns.
+    /// Makes ready to hand out ordinals below `end`, of a space that has come at least this far: their
+    /// generations and early names are known when this returns.
     pub(crate) async fn reach(
         &self,
         store: &dyn Store,
         end: u64,
-        revision: u64,
+        reached: Mark,
     ) -> Result<(), StoreError> {
-        let era = revision / ERA;
+        let era = reached.revision / ERA;
         let is_ready = || {
             let same_era = self.ready_in.load(Ordering::Acquire) == era;
             end <= self.first_end || same_era && end <= self.ready_to.load(Ordering::Acquire)
@@ -144,7 +145,7 @@ impl Keys {
             return Ok(());
         }
         if end > self.capacity() {
-            self.follow(&store.space(&self.space).await?)?;
+            self.follow_store(store, reached).await?;
         }
         let codec = self.generations.load_full();
         if end > codec.capacity() {
@@ -153,7 +154,7 @@ impl Keys {
                 "`{space}` is granted up to ordinal {end} and has only {capacity}"
             )));
         }
-        let early = early_names(store, &self.space, &codec).await?;
+        let early = early_names(store, &self.space, reached, &codec).await?;
         let ordinals: Vec<u64> = early.iter().map(|name| name.ordinal).collect();
         self.skips.add(&ordinals);
         self.early.store(Arc::new(early));
@@ -162,14 +163,35 @@ impl Keys {
         Ok(())
     }
 
-    /// Makes ready to hand out every ordinal of a space as it is now; how many they are, and the
-    /// era that this holds for.
-    pub(crate) async fn all_ready(&self, store: &dyn Store) -> Result<(u64, u64), StoreError> {
-        let record = store.space(&self.space).await?;
-        self.follow(&record)?;
+    /// Makes ready to hand out every ordinal of a space as it is now, which is not below `floor`; how
+    /// many they are, and the era that this holds for.
+    pub(crate) async fn all_ready(
+        &self,
+        store: &dyn Store,
+        floor: Mark,
+    ) -> Result<(u64, u64), StoreError> {
+        let mark = self.follow_store(store, floor).await?;
         let capacity = self.capacity();
-        self.reach(store, capacity, record.mark.revision).await?;
-        Ok((capacity, record.mark.revision / ERA))
+        self.reach(store, capacity, mark).await?;
+        Ok((capacity, mark.revision / ERA))
+    }
+
+    /// Whether names are still to be read before ordinals of all generations can be handed out.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.ready_to.load(Ordering::Acquire) < self.capacity()
+    }
+
+    /// Takes in the generations that the store has; how far the space has come there.
+    async fn follow_store(&self, store: &dyn Store, floor: Mark) -> Result<Mark, StoreError> {
+        let look = Confirm {
+            space: self.space.clone(),
+            reached: floor,
+            evidence: Evidence::Mark,
+            skips_in: 0..0,
+        };
+        let record = store.confirm(&look).await?.space;
+        self.follow(&record)?;
+        Ok(record.mark)
     }
 
     /// The spelling under which an early name has this ordinal: the one that is asked for, where
@@ -187,12 +209,13 @@ impl Keys {
 async fn early_names(
     store: &dyn Store,
     space: &str,
+    reached: Mark,
     codec: &Generations,
 ) -> Result<Vec<EarlyName>, StoreError> {
     let mut early = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let page = store.unplaced(space, after.as_deref(), PAGE).await?;
+        let page = store.unplaced(space, reached, after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
         early.extend(page.into_iter().filter_map(|key| match codec.ordinal(key.as_bytes()) {

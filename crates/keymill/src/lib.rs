@@ -32,6 +32,8 @@ pub mod server;
 pub mod service;
 
 pub mod claim;
+mod fence;
+mod group_commit;
 pub mod keys;
 pub mod lease;
 #[cfg(test)]

@@ -2,10 +2,19 @@
 //!
 //! `service` draws from it on every take, and only when both leases are spent does a caller
 //! wait, bounded in number and in time. `refill` fills it. It never touches the store.
+//!
+//! # Invariants
+//!
+//! - What a take has drawn and does not hand out comes back ([`Drawn`]) and is drawn again before
+//!   anything else, unless the mill was sealed meanwhile: then it is a gap.
+//! - A take that wants more than there is waits for the rest before it draws, so that small takes
+//!   beside it find what is at hand.
+
+mod drawn;
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -17,8 +26,13 @@ use crate::space::Timeline;
 use crate::store::WentBack;
 use crate::worker::{DrawIds, Worker};
 
+pub use drawn::Drawn;
+
 /// What is wrong where a layout has too few IDs a tick.
 const TOO_FAST: &str = "IDs are wanted faster than its layout has them";
+
+/// By when a take must have its keys.
+pub type Deadline = Instant;
 
 /// The source of one space's ordinals; of a snowflake space's IDs.
 #[derive(Debug)]
@@ -26,8 +40,14 @@ pub struct Mill {
     pub(crate) leases: Leases,
     /// Where IDs come from instead, if they are made of the time.
     worker: Option<Worker>,
+    /// What was drawn and came back, in no order; `None` once the mill is sealed.
+    came_back: Mutex<Option<Vec<Range<u64>>>>,
+    /// How many ordinals that is, for draws to see without a lock.
+    came_back_count: AtomicU64,
     /// Wakes `refill`.
     pub(crate) low: Notify,
+    /// A heartbeat has passed, which `refill` has not seen yet.
+    beaten: AtomicBool,
     /// Wakes callers who wait.
     filled: Notify,
     places: Semaphore,
@@ -99,6 +119,9 @@ impl Mill {
         Mill {
             leases: Leases::new(),
             worker: None,
+            came_back: Mutex::new(Some(Vec::new())),
+            came_back_count: AtomicU64::new(0),
+            beaten: AtomicBool::new(false),
             low: Notify::new(),
             filled: Notify::new(),
             places: Semaphore::new(waiting_max.min(Semaphore::MAX_PERMITS)),
@@ -119,14 +142,30 @@ impl Mill {
         self.worker.as_ref()
     }
 
-    /// Draws up to `wanted` ordinals, at least one, waiting where there are none.
+    /// Draws up to `wanted` ordinals, at least one, waiting until `deadline` where there are too few.
     #[inline]
-    pub async fn draw(&self, wanted: u64) -> Result<Range<u64>, Dry> {
-        match self.try_draw(wanted) {
-            Ok(Some(ordinals)) => Ok(ordinals),
-            Ok(None) => self.wait(wanted).await,
-            Err(stopping) => Err(stopping),
+    pub async fn draw(&self, wanted: u64, deadline: Deadline) -> Result<Range<u64>, Dry> {
+        if self.can_draw(wanted)
+            && let Some(ordinals) = self.try_draw(wanted)?
+        {
+            return Ok(ordinals);
         }
+        self.wait(wanted, deadline).await
+    }
+
+    /// By when a take that begins now must have its keys.
+    pub fn deadline(&self) -> Deadline {
+        Instant::now() + self.wait_max
+    }
+
+    /// Whether there is enough for a draw of `wanted`; or as much as there can be, because both
+    /// leases are there or no more will come.
+    fn can_draw(&self, wanted: u64) -> bool {
+        wanted == 1
+            || self.worker.is_some()
+            || self.left() >= wanted
+            || self.leases.has_next()
+            || matches!(**self.outlook.load(), Outlook::Exhausted { .. } | Outlook::Sealed)
     }
 
     /// Draws without waiting; `None` when the mill is dry.
@@ -138,6 +177,11 @@ impl Mill {
                 DrawIds::Ahead(_) | DrawIds::Dry => Ok(None),
                 DrawIds::Sealed => Err(self.why_sealed()),
             };
+        }
+        if self.came_back_count.load(Ordering::Relaxed) > 0
+            && let Some(ordinals) = self.draw_again(wanted)
+        {
+            return Ok(Some(ordinals));
         }
         match self.leases.draw(wanted) {
             Draw::Drawn { ordinals, low } => {
@@ -166,7 +210,89 @@ impl Mill {
 
     /// How many ordinals can be drawn right now.
     pub fn left(&self) -> u64 {
-        self.worker.as_ref().map_or_else(|| self.leases.left(), Worker::left)
+        let leased = || self.leases.left() + self.came_back_count.load(Ordering::Relaxed);
+        self.worker.as_ref().map_or_else(leased, Worker::left)
+    }
+
+    /// How many ordinals can be drawn of the leases themselves.
+    pub(crate) fn left_of_leases(&self) -> u64 {
+        self.leases.left()
+    }
+
+    /// Takes in again what was drawn and not handed out. IDs that are made of the time do not come
+    /// back: there is always more of it.
+    pub(crate) fn put_back(&self, ordinals: Range<u64>) {
+        if self.worker.is_some() || ordinals.is_empty() {
+            return;
+        }
+        if let Some(ranges) = self.came_back().as_mut() {
+            let count = ordinals.end - ordinals.start;
+            ranges.push(ordinals);
+            self.came_back_count.fetch_add(count, Ordering::Relaxed);
+        }
+        self.filled.notify_waiters();
+    }
+
+    /// Whether some of these ordinals came back and wait to be drawn again.
+    pub(crate) fn has_back(&self, ordinals: &Range<u64>) -> bool {
+        let within =
+            |range: &Range<u64>| ordinals.start <= range.start && range.end <= ordinals.end;
+        self.came_back_count.load(Ordering::Relaxed) > 0
+            && self.came_back().iter().flatten().any(within)
+    }
+
+    /// Ends drawing for good, and says what was left undrawn of the leases, and what came back.
+    pub(crate) fn seal(&self) -> ([Range<u64>; 2], Vec<Range<u64>>) {
+        let rests = self.leases.seal();
+        let came_back = self.came_back().take().unwrap_or_default();
+        self.came_back_count.store(0, Ordering::Relaxed);
+        (rests, came_back)
+    }
+
+    /// Draws all that is at hand, to throw it away; how much it was.
+    pub(crate) fn discard(&self) -> u64 {
+        let mut discarded = 0;
+        while let Ok(Some(ordinals)) = self.try_draw(u64::MAX) {
+            discarded += ordinals.end - ordinals.start;
+        }
+        discarded
+    }
+
+    #[cold]
+    fn draw_again(&self, wanted: u64) -> Option<Range<u64>> {
+        let mut came_back = self.came_back();
+        let ranges = came_back.as_mut()?;
+        let last = ranges.last_mut()?;
+        let end = last.end.min(last.start.saturating_add(wanted));
+        let ordinals = last.start..end;
+        last.start = end;
+        if last.is_empty() {
+            ranges.pop();
+        }
+        self.came_back_count.fetch_sub(end - ordinals.start, Ordering::Relaxed);
+        Some(ordinals)
+    }
+
+    fn came_back(&self) -> MutexGuard<'_, Option<Vec<Range<u64>>>> {
+        self.came_back.lock().expect("nothing panics while it is held")
+    }
+
+    /// Tells `refill` that a heartbeat has passed, where it waits for one.
+    pub(crate) fn beat(&self) {
+        if !matches!(**self.outlook.load(), Outlook::Filling | Outlook::PoolFilling) {
+            self.wake();
+        }
+    }
+
+    /// The same, whatever it waits for.
+    pub(crate) fn wake(&self) {
+        self.beaten.store(true, Ordering::Relaxed);
+        self.low.notify_one();
+    }
+
+    /// Whether there was a heartbeat since the last look.
+    pub(crate) fn was_beaten(&self) -> bool {
+        self.beaten.swap(false, Ordering::Relaxed)
     }
 
     /// How many ordinals were drawn since the start.
@@ -175,7 +301,7 @@ impl Mill {
             return worker.drawn();
         }
         // A draw between the two loads makes this at most a moment old, never wrong by more.
-        let left = self.leases.left();
+        let left = self.left();
         self.offered.load(Ordering::Acquire).saturating_sub(left)
     }
 
@@ -222,13 +348,12 @@ impl Mill {
     }
 
     #[cold]
-    async fn wait(&self, wanted: u64) -> Result<Range<u64>, Dry> {
+    async fn wait(&self, wanted: u64, deadline: Deadline) -> Result<Range<u64>, Dry> {
         self.low.notify_one();
         let Ok(_place) = self.places.try_acquire() else {
             return Err(Dry::Crowded);
         };
         let _wish = Wish::new(&self.shortfall, wanted);
-        let deadline = Instant::now() + self.wait_max;
         loop {
             let mut filled = std::pin::pin!(self.filled.notified());
             // Listening starts before the last look, so that no filling slips between.
@@ -246,7 +371,9 @@ impl Mill {
                 Some(DrawIds::Sealed) => return Err(self.why_sealed()),
                 Some(DrawIds::Dry) => {}
                 None => {
-                    if let Some(ordinals) = self.try_draw(wanted)? {
+                    if self.can_draw(wanted)
+                        && let Some(ordinals) = self.try_draw(wanted)?
+                    {
                         return Ok(ordinals);
                     }
                 }
@@ -303,13 +430,16 @@ mod tests {
         let mill = Arc::new(Mill::new(1, Duration::from_secs(1)));
         let caller = tokio::spawn({
             let mill = mill.clone();
-            async move { mill.draw(5).await }
+            async move { mill.draw(5, mill.deadline()).await }
         });
         mill.low.notified().await;
         assert_eq!(mill.shortfall(), 5);
         mill.fill(10..13);
-        assert_eq!(caller.await.unwrap(), Ok(10..13));
-        assert_eq!((mill.shortfall(), mill.drawn(), mill.left()), (0, 3, 0));
+        // Too few, as long as more may come: whoever wants one key finds one.
+        assert_eq!(mill.draw(1, mill.deadline()).await, Ok(10..11));
+        mill.fill(13..16);
+        assert_eq!(caller.await.unwrap(), Ok(11..13));
+        assert_eq!((mill.shortfall(), mill.drawn(), mill.left()), (0, 3, 3));
     }
 
     #[tokio::test(start_paused = true)]
@@ -318,10 +448,10 @@ mod tests {
         mill.set_outlook(Outlook::Away("gone fishing".to_owned()));
         let first = tokio::spawn({
             let mill = mill.clone();
-            async move { mill.draw(1).await }
+            async move { mill.draw(1, mill.deadline()).await }
         });
         mill.low.notified().await;
-        assert_eq!(mill.draw(1).await, Err(Dry::Crowded));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::Crowded));
         assert_eq!(first.await.unwrap(), Err(Dry::Late("gone fishing".to_owned())));
     }
 
@@ -329,9 +459,39 @@ mod tests {
     async fn a_caller_of_an_empty_pool_is_told_that_it_is_being_filled() {
         let mill = Mill::new(1, Duration::from_secs(1));
         mill.set_outlook(Outlook::PoolFilling);
-        assert_eq!(mill.draw(1).await, Err(Dry::PoolFilling));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::PoolFilling));
         mill.fill(0..1);
-        assert_eq!(mill.draw(1).await, Ok(0..1));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Ok(0..1));
+    }
+
+    #[tokio::test]
+    async fn what_came_back_is_drawn_again_before_anything_else() {
+        let mill = Mill::new(1, Duration::from_secs(1));
+        mill.fill(0..10);
+        let mut drawn = Drawn::of(&mill);
+        drawn.add(mill.try_draw(4).unwrap().unwrap());
+        drop(drawn);
+        assert_eq!((mill.left(), mill.drawn()), (10, 0));
+        assert!(mill.has_back(&(0..10)) && !mill.has_back(&(10..20)));
+        assert_eq!(mill.try_draw(3), Ok(Some(0..3)));
+        assert_eq!(mill.try_draw(3), Ok(Some(3..4)));
+        assert_eq!(mill.try_draw(3), Ok(Some(4..7)));
+        let mut drawn = Drawn::of(&mill);
+        drawn.add(mill.try_draw(3).unwrap().unwrap());
+        drawn.keep();
+        assert_eq!(mill.left(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_comes_back_after_the_seal_is_a_gap() {
+        let mill = Mill::new(1, Duration::from_secs(1));
+        mill.fill(0..10);
+        let ordinals = mill.try_draw(4).unwrap().unwrap();
+        mill.put_back(0..2);
+        let (rests, came_back) = mill.seal();
+        assert_eq!((rests, came_back.len(), came_back.first()), ([4..10, 0..0], 1, Some(&(0..2))));
+        mill.put_back(ordinals);
+        assert_eq!((mill.left(), mill.try_draw(1)), (0, Err(Dry::Stopping)));
     }
 
     #[tokio::test]
@@ -339,8 +499,8 @@ mod tests {
         let mill = Mill::new(1, Duration::from_secs(1));
         mill.fill(0..2);
         mill.set_outlook(Outlook::Exhausted { held_elsewhere: 9 });
-        assert_eq!(mill.draw(1).await, Ok(0..1));
-        assert_eq!(mill.draw(9).await, Ok(1..2));
-        assert_eq!(mill.draw(1).await, Err(Dry::Exhausted { held_elsewhere: 9 }));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Ok(0..1));
+        assert_eq!(mill.draw(9, mill.deadline()).await, Ok(1..2));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::Exhausted { held_elsewhere: 9 }));
     }
 }

@@ -8,20 +8,24 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::claim::Claims;
+use crate::fence::make_sure_or_burn;
 use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::space::{Audit, Tuning};
 use crate::store::keys::{
-    Claim, ClaimAsk, Fill, Found, KeyId, KeyPlace, KeyStore, LastUse, Release, WriteKeys,
+    Claim, ClaimAsk, Claimed, Fill, KeyPlace, KeyStore, LastUse, Release, WriteKeys,
 };
-use crate::store::{Grant, Store, StoreError};
+use crate::store::{Confirm, Evidence, Grant, Store, StoreError};
 
 /// The most keys of one claim: what a crash may cost, and what a reservation may hold up.
 const CLAIM_MAX: u64 = 10_000;
 /// No claim takes more than this part of a pool, so that its last keys spread over all instances.
 const SHARE: u64 = 8;
+
+/// After so many fills in a row that have made no key, filling is given up for a while.
+pub(crate) const FRUITLESS_FILLS_MAX: u32 = 16;
 
 /// Where a mill's keys come from, for a pool.
 pub struct Pool {
@@ -53,7 +57,7 @@ impl Pool {
         tuning: &Tuning,
         mill: &Mill,
     ) -> Result<Grant, StoreError> {
-        loop {
+        for _ in 0..FRUITLESS_FILLS_MAX {
             let reserve = tuning.audit == Audit::Key;
             let claim = self.claim_now(size.min(CLAIM_MAX), SHARE, reserve, tuning).await?;
             if let Some(last) = claim.keys.last() {
@@ -72,6 +76,9 @@ impl Pool {
             mill.set_outlook(Outlook::PoolFilling);
             self.top_up(tuning).await?;
         }
+        Err(StoreError::Unavailable(format!(
+            "{FRUITLESS_FILLS_MAX} fills of the pool made no key: the blocklist matches them all"
+        )))
     }
 
     /// Claims keys once, and makes sure of them.
@@ -96,13 +103,24 @@ impl Pool {
             floor: floor_of(&self.floors, &self.space).await?,
         };
         let claim = self.key_store()?.claim(&ask).await?;
-        // What is claimed and cannot be used stays claimed: a gap, and as in doubt as any.
-        let raised = raise_to(&self.floors, &self.space, claim.mark).await;
-        raised.map_err(|error| StoreError::InDoubt(error.to_string()))?;
         // What is only reserved is looked at when it is used.
-        if let Some(first) = claim.keys.first().filter(|_| !reserve) {
-            self.confirm(first.id, &first.key, &claim).await?;
-            *self.last() = Some(LastUse { key: first.clone(), revision: claim.mark.revision });
+        let used = claim.keys.first().filter(|_| !reserve);
+        // What is claimed and cannot be used stays claimed: a gap, and as in doubt as any.
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: claim.mark,
+            evidence: match used {
+                Some(Claimed { id, key }) => Evidence::Used {
+                    at: KeyPlace { space: self.space.clone(), id: *id, key: key.clone() },
+                    instance: self.instance.id.clone(),
+                },
+                None => Evidence::Mark,
+            },
+            skips_in: 0..0,
+        };
+        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        if let Some(key) = used.cloned() {
+            *self.last() = Some(LastUse { key, revision: claim.mark.revision });
         }
         Ok(claim)
     }
@@ -110,7 +128,8 @@ impl Pool {
     /// Fills the pool once if it runs low; how many keys are available then.
     pub async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
         let keys = self.key_store()?;
-        let (capacity, era) = self.keys.all_ready(&*self.store).await?;
+        let floor = floor_of(&self.floors, &self.space).await?;
+        let (capacity, era) = self.keys.all_ready(&*self.store, floor.mark).await?;
         let fill = Fill {
             space: self.space.clone(),
             instance: self.instance.clone(),
@@ -119,7 +138,7 @@ impl Pool {
             write: self.write.clone(),
             capacity,
             era,
-            floor: floor_of(&self.floors, &self.space).await?,
+            floor,
         };
         let filled = keys.fill(&fill).await?;
         raise_to(&self.floors, &self.space, filled.mark).await?;
@@ -133,7 +152,7 @@ impl Pool {
     /// Gives back what was claimed and not drawn.
     pub async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
         let (mut used, mut reserved) = (Vec::new(), Vec::new());
-        self.claims.keys(rest, |claimed, is_reserved| {
+        self.claims.keys(rest, |_, claimed, is_reserved| {
             let keys = if is_reserved { &mut reserved } else { &mut used };
             keys.push(claimed.clone());
         });
@@ -152,21 +171,6 @@ impl Pool {
             raise_to(&self.floors, &self.space, mark).await?;
         }
         Ok(())
-    }
-
-    /// This process may have been paused between the commit and the floor, while the store was taken
-    /// back and moved on without knowing of the claim.
-    async fn confirm(&self, id: KeyId, key: &str, claim: &Claim) -> Result<(), StoreError> {
-        let at = KeyPlace { space: self.space.clone(), id, key: key.to_owned() };
-        match self.key_store()?.find(&at).await {
-            Ok(Some(Found::Used(used))) if used.instance == self.instance.id => Ok(()),
-            Ok(_) => {
-                let lost = format!("a claim of `{}` is not on record any more", self.space);
-                Err(StoreError::went_back(&self.space, claim.mark, lost))
-            }
-            // Nothing of it has left, and it stays used: a gap.
-            Err(error) => Err(StoreError::InDoubt(error.to_string())),
-        }
     }
 
     fn last(&self) -> MutexGuard<'_, Option<LastUse>> {

@@ -15,23 +15,33 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::floor::{Floors, Lengths, Mark, floor_of, raise_to};
+use crate::fence::settle;
+use crate::floor::{Floors, Mark, floor_of, raise_all};
+use crate::group_commit::GroupCommit;
 use crate::instance::Instance;
 use crate::keys::Keys;
+use crate::lease::LEASE_SIZE_MAX;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
 use crate::pool::Pool;
 use crate::space::{Audit, Tuning};
-use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Store, StoreError};
+use crate::store::{
+    GiveBack, Grant, LeaseAsk, LeaseId, SpaceRecord, Store, StoreError, is_later_era,
+};
 
 /// A mill never leases more than this part of what is left, so that the last keys of a space
 /// spread over all instances.
 const SHARE: u64 = 64;
-/// How often a mill with traffic looks at its rate.
+/// How often a mill with traffic looks at its rate; one without, less and less often.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_EVERY_MAX: Duration = Duration::from_secs(64);
+
+/// Leases to close at a clean stop, many to a commit; the answer is how far each space has come.
+pub(crate) type GiveBacks = GroupCommit<GiveBack, Result<Mark, StoreError>>;
 
 /// What a refill works with.
 #[derive(Debug)]
@@ -52,8 +62,12 @@ pub struct Refill {
     pub pool: Option<Pool>,
     /// The space's changeable settings.
     pub tuning: watch::Receiver<Tuning>,
-    /// Ticks with every heartbeat.
-    pub heartbeat: watch::Receiver<u64>,
+    /// The space as the store had it when last heard of.
+    pub record: Arc<ArcSwap<SpaceRecord>>,
+    /// Where leases go at the end.
+    pub(crate) give_backs: Arc<GiveBacks>,
+    /// The most keys of one take.
+    pub take_max: u64,
     /// Becomes true when the instance stops.
     pub stop: watch::Receiver<bool>,
     /// Whether the store was allowed although it is not safe: then every lease says so.
@@ -90,24 +104,27 @@ impl Refill {
         let mut pace = Pace::new(Instant::now());
         let mut held: Vec<Held> = Vec::new();
         let mut retry = Retry::default();
+        let (mut sample_every, mut drawn) = (SAMPLE_EVERY, 0);
         loop {
-            let wake_at = retry.at.unwrap_or_else(|| Instant::now() + SAMPLE_EVERY);
+            let wake_at = retry.at.unwrap_or_else(|| Instant::now() + sample_every);
             let timed = retry.at.is_some() || pace.is_busy();
-            let mut beat = false;
             tokio::select! {
                 () = self.mill.low.notified() => {}
                 () = sleep_until(wake_at), if timed => {}
-                Ok(()) = self.heartbeat.changed() => beat = true,
                 () = stopped(&mut self.stop) => break,
             }
             if *self.mill.outlook() == Outlook::Sealed {
                 break;
             }
-            if beat && !held.is_empty() {
-                // Ahead of the lease that will need it; where this fails, that one tries again.
-                let _ = self.keys.all_ready(&*self.store).await;
+            let beat = self.mill.was_beaten();
+            if beat {
+                self.follow_record(&mut held).await;
             }
-            pace.sample(self.mill.drawn(), Instant::now());
+            let drawn_before = std::mem::replace(&mut drawn, self.mill.drawn());
+            let is_idle = drawn == drawn_before;
+            sample_every =
+                if is_idle { SAMPLE_EVERY_MAX.min(sample_every * 2) } else { SAMPLE_EVERY };
+            pace.sample(drawn, Instant::now());
             self.progress.send_modify(|progress| progress.rate = pace.rate);
             if retry.at.is_some_and(|at| Instant::now() < at) {
                 continue;
@@ -119,11 +136,11 @@ impl Refill {
                 continue;
             }
             let size = if retry.doubted { 1 } else { self.size(&pace, &tuning) };
-            let left = self.mill.left();
-            let spent = spent(&held, left);
+            let spent = self.spent(&held);
+            // On the heap, and only for as long as it takes: a mill at rest is small.
             let granted = match &self.pool {
-                Some(pool) => pool.claim(size, &tuning, &self.mill).await,
-                None => self.lease(size, &spent).await,
+                Some(pool) => Box::pin(pool.claim(size, &tuning, &self.mill)).await,
+                None => Box::pin(self.lease(size, &spent)).await,
             };
             match granted {
                 Ok(grant) => {
@@ -131,7 +148,7 @@ impl Refill {
                     held.push(Held { lease: grant.lease, ordinals: grant.ordinals.clone() });
                     retry = Retry::default();
                     self.mill.fill(grant.ordinals);
-                    self.look_after_pool(&held, grant.left, &tuning).await;
+                    Box::pin(self.look_after_pool(&held, grant.left, &tuning)).await;
                     // One lease may not be enough: look again at once.
                     self.mill.low.notify_one();
                 }
@@ -143,7 +160,39 @@ impl Refill {
                 }
             }
         }
-        self.give_back(held).await;
+        Box::pin(self.give_back(held)).await;
+    }
+
+    /// Takes in what the heartbeat has brought: reads names that a growth made keys of, ahead of the
+    /// lease that will need it (where this fails, that one tries again), and drops what an advance
+    /// has overtaken.
+    async fn follow_record(&self, held: &mut Vec<Held>) {
+        let record = self.record.load_full();
+        if self.keys.has_unread() && !held.is_empty() {
+            let _ = Box::pin(self.keys.reach(&*self.store, record.capacity, record.mark)).await;
+        }
+        // An advance that knew of these leases began beyond them. Of keys in a pool nothing tells
+        // whether it did.
+        let overtaken = |held: &Held| {
+            is_later_era(record.mark.revision, held.lease)
+                && (self.pool.is_some() || held.ordinals.end > record.base)
+        };
+        if held.iter().any(overtaken) {
+            held.clear();
+            let (space, count) = (&self.space, self.mill.discard());
+            tracing::error!(
+                space,
+                count,
+                "the keyspace was advanced without knowing of the keys that this instance holds; \
+                 they are dropped"
+            );
+        }
+    }
+
+    /// Leases that are drawn to their end, but for what came back.
+    fn spent(&self, held: &[Held]) -> Vec<LeaseId> {
+        let drawn = drawn_to_the_end(held, self.mill.left_of_leases());
+        drawn.iter().filter(|held| !self.mill.has_back(&held.ordinals)).map(|it| it.lease).collect()
     }
 
     /// The settings. What is reserved is not held for longer than the reservation lasts.
@@ -166,7 +215,7 @@ impl Refill {
             // Until it answers: callers are refused by this outlook, so only success may end it.
             Outlook::Away(_) => return true,
             // Asked again with every heartbeat, and once when there is a spent lease to report.
-            Outlook::Exhausted { .. } => return beat || !spent(held, left).is_empty(),
+            Outlook::Exhausted { .. } => return beat || !self.spent(held).is_empty(),
             Outlook::WentBack(_) | Outlook::Sealed => return beat,
             Outlook::Filling | Outlook::PoolFilling | Outlook::NoWorker(_) => {}
         }
@@ -179,10 +228,12 @@ impl Refill {
         left < wanted.saturating_add(self.mill.shortfall())
     }
 
+    /// How much to ask for: what the horizon needs, within the bounds of the settings; but never less
+    /// than a caller waits for, whose take would otherwise need one lease after another.
     fn size(&self, pace: &Pace, tuning: &Tuning) -> u64 {
-        pace.demand(tuning.horizon())
-            .max(self.mill.shortfall())
-            .clamp(tuning.lease_size_min, tuning.lease_size_max)
+        let (min, max) = (tuning.lease_size_min, tuning.lease_size_max);
+        let waited_for = self.mill.shortfall().min(self.take_max).min(LEASE_SIZE_MAX);
+        pace.demand(tuning.horizon()).clamp(min, max).max(waited_for)
     }
 
     async fn lease(&self, size: u64, spent: &[LeaseId]) -> Result<Grant, StoreError> {
@@ -236,7 +287,8 @@ impl Refill {
 
     /// Seals the leases and returns what was not drawn. A rest that cannot be returned is a gap.
     async fn give_back(&self, held: Vec<Held>) {
-        let rests = self.mill.leases.seal();
+        let (rests, mut came_back) = self.mill.seal();
+        came_back.sort_unstable_by_key(|range| range.start);
         for Held { lease, ordinals } in held {
             let rest = rests
                 .iter()
@@ -247,10 +299,15 @@ impl Refill {
                 rest.start >= ordinals.start,
                 "a rest {rest:?} larger than its lease {ordinals:?}"
             );
-            let count = rest.end - rest.start;
+            let below = came_back
+                .iter()
+                .filter(|range| ordinals.start <= range.start && range.end <= rest.start);
+            let returned: Vec<Range<u64>> =
+                below.chain(Some(&rest).filter(|rest| !rest.is_empty())).cloned().collect();
+            let count: u64 = returned.iter().map(|range| range.end - range.start).sum();
             let mut retry = Retry::default();
             loop {
-                match self.give_back_one(lease, rest.clone()).await {
+                match self.give_back_one(lease, &rest, &returned).await {
                     Ok(()) => {
                         let space = &self.space;
                         tracing::info!(space, lease, count, "gave back what was not drawn");
@@ -271,15 +328,43 @@ impl Refill {
         }
     }
 
-    async fn give_back_one(&self, lease: LeaseId, rest: Range<u64>) -> Result<(), StoreError> {
+    /// Closes a lease where its rest begins, and returns what was not drawn of it.
+    async fn give_back_one(
+        &self,
+        lease: LeaseId,
+        rest: &Range<u64>,
+        returned: &[Range<u64>],
+    ) -> Result<(), StoreError> {
         if let Some(pool) = &self.pool {
-            return pool.give_back(rest).await;
+            for numbers in returned {
+                pool.give_back(numbers.clone()).await?;
+            }
+            return Ok(());
         }
-        let floor = floor_of(&self.floors, &self.space).await?;
-        let (space, instance) = (self.space.clone(), self.instance.id.clone());
-        let mark = self.store.give_back(&GiveBack { space, instance, lease, rest, floor }).await?;
-        raise_to(&self.floors, &self.space, mark).await
+        let back = GiveBack {
+            space: self.space.clone(),
+            instance: self.instance.id.clone(),
+            lease,
+            end: rest.end,
+            closed_at: rest.start,
+            returned: returned.to_vec(),
+            floor: floor_of(&self.floors, &self.space).await?,
+        };
+        self.give_backs.ask_in_line(back).await?.map(drop)
     }
+}
+
+/// Closes leases at a clean stop, all that wait in one commit. Each space is refused or taken alone.
+pub(crate) async fn give_back_all(
+    store: &dyn Store,
+    floors: &Arc<Floors>,
+    backs: Vec<GiveBack>,
+) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+    let answers = store.give_back(&backs).await?;
+    let marks = backs.into_iter().zip(&answers);
+    let marks = marks.filter_map(|(back, answer)| Some((back.space, *answer.as_ref().ok()?)));
+    raise_all(floors, marks.collect()).await?;
+    Ok(answers)
 }
 
 /// Turns a refusal into the mill's outlook and the time of the next try.
@@ -333,58 +418,6 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Makes a granted lease safe to use: the floor files learn of it, it is looked at once more, and
-/// `keys` learns of its generations and of the ordinals in it that names occupy; from the grant on,
-/// no name can be added there.
-///
-/// This process may have been paused between the commit and the floor, while the store was taken
-/// back and moved on without knowing of this lease; from here on, whoever moves it on knows. A
-/// lease that cannot be settled goes back, because nothing of it has left; where even that is not
-/// certain, it is burned.
-pub(crate) async fn settle(
-    store: &dyn Store,
-    floors: &Arc<Floors>,
-    keys: &Keys,
-    ask: &LeaseAsk,
-    grant: &Grant,
-) -> Result<(), StoreError> {
-    let settle = async {
-        raise_to(floors, &ask.space, grant.mark).await?;
-        confirm(store, ask, grant).await?;
-        keys.reach(store, grant.ordinals.end, grant.lease).await?;
-        // The floor knows the lengths too before a key of theirs leaves.
-        let grown = Lengths::of(&keys.grown());
-        raise_to(floors, &ask.space, Mark { grown, ..grant.mark }).await?;
-        keys.skips().add(&store.skips(&ask.space, grant.ordinals.clone()).await?);
-        Ok::<(), StoreError>(())
-    };
-    match settle.await {
-        settled @ (Ok(()) | Err(StoreError::WentBack(_))) => settled,
-        Err(error) => {
-            let back = GiveBack {
-                space: ask.space.clone(),
-                instance: ask.instance.id.clone(),
-                lease: grant.lease,
-                rest: grant.ordinals.clone(),
-                floor: ask.floor.clone(),
-            };
-            match store.give_back(&back).await {
-                Ok(_) => Err(error),
-                Err(_) => Err(StoreError::InDoubt(error.to_string())),
-            }
-        }
-    }
-}
-
-async fn confirm(store: &dyn Store, ask: &LeaseAsk, grant: &Grant) -> Result<(), StoreError> {
-    let found = store.lease_of(&ask.space, grant.ordinals.start).await?;
-    if found.is_some_and(|it| it.lease == grant.lease && it.holder.id == ask.instance.id) {
-        return Ok(());
-    }
-    let lost = format!("lease {} of `{}` is not on record any more", grant.lease, ask.space);
-    Err(StoreError::went_back(&ask.space, grant.mark, lost))
-}
-
 /// The second half of the pair: what the store returned is what was asked for.
 pub(crate) fn check_grant(grant: &Grant, size: u64) {
     let Range { start, end } = grant.ordinals;
@@ -394,9 +427,9 @@ pub(crate) fn check_grant(grant: &Grant, size: u64) {
 
 /// Leases in the mill that are drawn to their end: all but the current one, which is the
 /// newest as long as none waits behind it; and that one too when nothing is left.
-fn spent(held: &[Held], left: u64) -> Vec<LeaseId> {
+fn drawn_to_the_end(held: &[Held], left: u64) -> &[Held] {
     let current = usize::from(left > 0);
-    held[..held.len().saturating_sub(current)].iter().map(|held| held.lease).collect()
+    &held[..held.len().saturating_sub(current)]
 }
 
 #[cfg(test)]
@@ -405,9 +438,12 @@ mod tests {
 
     #[test]
     fn all_leases_but_the_current_are_spent() {
-        let held = |lease| Held { lease, ordinals: 0..1 };
+        let held = [1, 2].map(|lease| Held { lease, ordinals: 0..1 });
+        let spent = |held: &[Held], left| -> Vec<LeaseId> {
+            drawn_to_the_end(held, left).iter().map(|held| held.lease).collect()
+        };
         assert!(spent(&[], 0).is_empty());
-        assert_eq!(spent(&[held(1), held(2)], 5), [1]);
-        assert_eq!(spent(&[held(1), held(2)], 0), [1, 2]);
+        assert_eq!(spent(&held, 5), [1]);
+        assert_eq!(spent(&held, 0), [1, 2]);
     }
 }

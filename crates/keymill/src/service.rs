@@ -3,6 +3,7 @@
 //! It owns the spaces of this instance, their mills and the heartbeat. It knows no protocol
 //! and no database.
 
+mod advance;
 mod audit;
 mod bounds;
 mod digest;
@@ -13,26 +14,25 @@ mod heartbeat;
 mod ids;
 mod import;
 mod ledger;
+mod moving;
 mod names;
 mod pool;
 mod registry;
 mod spaces;
 mod take;
-mod together;
 mod used;
 mod uuid;
 
-use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use keymill_core::Blocklist;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use advance::{AdvanceAsk, AdvancePlan, HighestKeys};
 pub use bounds::Bounds;
 pub use digest::DigestAnswer;
 pub use error::ServiceError;
@@ -40,6 +40,7 @@ pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
 pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
+pub use moving::{ExportCheck, Exported, MovedFile};
 pub use names::{AliasRules, Imported};
 pub use pool::Filling;
 pub use registry::Space;
@@ -48,12 +49,16 @@ pub use take::{Taken, check_caller};
 
 use crate::clock::Clock;
 use crate::floor::Floors;
+use crate::group_commit::GroupCommit;
 use crate::instance::Instance;
+use crate::refill::{GiveBacks, give_back_all};
 use crate::secret::Master;
 use crate::store::{Place, Store};
 
 /// How long a command takes to give back what it holds.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
+/// The most leases that one commit closes.
+const GIVE_BACKS_MAX: usize = 500;
 
 /// What a service is made of.
 #[derive(Debug)]
@@ -113,12 +118,10 @@ struct Inner {
     unsafe_store: Option<String>,
     instance: Instance,
     address: Mutex<Option<String>>,
-    /// Read on every request, replaced when a space is made or first asked for.
-    spaces: ArcSwap<HashMap<String, Arc<Space>>>,
-    /// Held while `spaces` is replaced.
-    opening: tokio::sync::Mutex<()>,
+    spaces: registry::Open,
     health: health::Watch,
-    heartbeat: watch::Sender<u64>,
+    /// Where leases go at the end, those of many spaces to a commit.
+    give_backs: Arc<GiveBacks>,
     stop: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
     /// Where tasks live, whichever thread first asks for a space: they outlive the threads
@@ -145,9 +148,17 @@ impl Service {
             Some(master) => master,
             None => stored_secret(&*store, &floors, setup.require_existing).await?,
         };
+        let runtime = tokio::runtime::Handle::current();
+        let floors = Arc::new(floors);
+        let (to, known) = (store.clone(), floors.clone());
+        let give_back = move |backs| {
+            let (store, floors) = (to.clone(), known.clone());
+            async move { give_back_all(&*store, &floors, backs).await }
+        };
+        let give_backs = GroupCommit::start(&runtime, GIVE_BACKS_MAX, |_| 1, give_back);
         let inner = Arc::new(Inner {
             store,
-            floors: Arc::new(floors),
+            floors,
             master,
             blocklist: Arc::new(setup.blocklist),
             alias_rules: setup.alias_rules,
@@ -158,13 +169,12 @@ impl Service {
             unsafe_store: setup.unsafe_store,
             instance: Instance::this_process(),
             address: Mutex::default(),
-            spaces: ArcSwap::default(),
-            opening: tokio::sync::Mutex::default(),
+            spaces: registry::Open::default(),
             health: health::Watch::default(),
-            heartbeat: watch::Sender::default(),
+            give_backs: Arc::new(give_backs),
             stop: watch::Sender::default(),
             tasks: Mutex::default(),
-            runtime: tokio::runtime::Handle::current(),
+            runtime,
         });
         Ok(Service { inner })
     }

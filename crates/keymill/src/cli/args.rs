@@ -39,6 +39,11 @@ pub(super) struct Args {
     /// The folder for the default database and the floors [env: KEYMILL_DATA_DIR]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Settings")]
     data_dir: Option<PathBuf>,
+
+    /// Create an empty store although KEYMILL_SECRET or secret_file is set: no key of it was ever
+    /// handed out; for the first start only [env: KEYMILL_NEW_STORE]
+    #[arg(long, global = true, help_heading = "Settings")]
+    new_store: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -155,14 +160,51 @@ pub(super) enum SpaceCommand {
     },
     /// Move a keyspace beyond everything seen, after its store went back in time
     #[command(
-        after_help = "After a backup was restored, run this before anything else. Keys between are never\nhanded out; keys given back earlier are dropped.\n\nExample:\n  keymill space advance links --to 1500000"
+        after_help = "After a backup was restored, run this before anything else. Keys between are never\nhanded out; keys that were returned unused are dropped, and so are the keys of a pool.\n\nHow far it goes is the highest that this data directory, or a running instance, has seen.\nWhere neither has seen anything, say how far, or name the keys in use.\n\nExamples:\n  keymill space advance links\n  keymill space advance links --to 1500000\n  psql -Atc 'SELECT key FROM links' | keymill space advance links --beyond-keys - --yes"
     )]
     Advance {
         /// Its name
         name: String,
-        /// At least to this ordinal, or tick of a snowflake keyspace [default: the highest that this data directory has seen]
+        /// At least to this ordinal, or tick of a snowflake keyspace
         #[arg(long, value_name = "ORDINAL")]
         to: Option<u64>,
+        /// Beyond the keys in this file, one a line; - for standard input
+        #[arg(long, value_name = "FILE")]
+        beyond_keys: Option<PathBuf>,
+        /// Keys in that file that are longer than any of the keyspace are none of its own
+        #[arg(long, requires = "beyond_keys")]
+        ignore_longer: bool,
+        /// Of a digest keyspace: inputs digested since the backup will be digested again first
+        #[arg(long)]
+        inputs_again: bool,
+        /// Skip the confirmation
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Write a keyspace with everything on record of it to standard output, to move it to another store
+    #[command(
+        after_help = "The keyspace is sealed first: from then on the old store hands out no more of its keys. The\nfile is for the one store that --for names. It holds no secret: the new store needs the same\none (`keymill secret export`).\n\nExample:\n  keymill --store postgres://db/keymill store identity\n  keymill space export links --for 1f0c2a77d1e04b9a --seal > links.ndjson\n  keymill --store postgres://db/keymill space import links.ndjson"
+    )]
+    Export {
+        /// Its name
+        name: String,
+        /// The identity of the store that it is for
+        #[arg(long = "for", value_name = "IDENTITY")]
+        for_store: String,
+        /// Seal it first, for good
+        #[arg(long)]
+        seal: bool,
+        /// Export it for another store than before, whose file was never imported
+        #[arg(long)]
+        replace_target: bool,
+    },
+    /// Read a keyspace that `space export` wrote; it hands out keys once the last line is there
+    #[command(
+        after_help = "An import that was interrupted is run again with the same file.\n\nExample:\n  keymill --store postgres://db/keymill space import links.ndjson"
+    )]
+    Import {
+        /// The file
+        file: PathBuf,
     },
     /// Import keys that are in use already, so that they are never handed out
     #[command(
@@ -215,7 +257,29 @@ pub(super) enum AliasCommand {
         #[arg(long, default_value = "")]
         owner: String,
     },
-    /// Remove an alias; its key is not handed out all the same
+    /// List the aliases of a keyspace, with their owners and since when
+    #[command(
+        after_help = "Examples:\n  keymill alias list links\n  keymill alias list links --json"
+    )]
+    List {
+        /// The keyspace
+        space: String,
+        /// Print JSON, one alias a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show an alias, with its owner and since when
+    #[command(after_help = "Example:\n  keymill alias show links summer-sale")]
+    Show {
+        /// The keyspace
+        space: String,
+        /// The alias
+        alias: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an alias; its key stays reserved and is never handed out
     #[command(after_help = "Example:\n  keymill alias remove links summer-sale --owner marketing")]
     Remove {
         /// The keyspace
@@ -312,6 +376,9 @@ pub(super) enum StoreCommand {
         after_help = "Example:\n  keymill store migrate --store postgres://owner@db1/keymill"
     )]
     Migrate,
+    /// Print the store's identity, which `space export --for` names; makes the store where it is empty
+    #[command(after_help = "Example:\n  keymill --store postgres://db/keymill store identity")]
+    Identity,
 }
 
 #[derive(Debug, Subcommand)]
@@ -365,6 +432,7 @@ impl Args {
             config: self.config.clone(),
             store: self.store.clone(),
             data_dir: self.data_dir.clone(),
+            new_store: self.new_store,
             ..Flags::default()
         };
         if let Command::Serve { listen, require_existing, allow_unsafe_store } = &self.command {

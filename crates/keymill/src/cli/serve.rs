@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use super::{check_safety, open_store, start_log};
+use super::{check_safety, open_store, refuse_forgotten, start_log};
 use crate::config::Config;
 use crate::front::http::Http;
 use crate::pace::Retry;
@@ -67,6 +67,13 @@ async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceR
 async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
+    refuse_forgotten(config, &*store).await?;
+    if config.new_store && !store.place().created {
+        tracing::warn!(
+            "--new-store is for the first start, and this store is there already: leave it out, or a \
+             store that is lost later is not noticed"
+        );
+    }
     let unsafe_store = check_safety(&*store, allow_unsafe).await?;
     let mut spaces = config.spaces.clone();
     if spaces.is_empty() {

@@ -1,5 +1,8 @@
 //! `keymill space …`: making, showing, growing, advancing and ending keyspaces.
 
+mod advance;
+mod moving;
+
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -10,7 +13,7 @@ use super::args::SpaceCommand;
 use super::open_service;
 use crate::config::Config;
 use crate::front::http::SpaceView;
-use crate::service::{ImportInto, Service, SpaceReport};
+use crate::service::{AdvanceAsk, ImportInto, Service, SpaceReport};
 use crate::space::{Definition, Kind};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
@@ -18,8 +21,14 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
     match command {
         SpaceCommand::Create { name, spec, json } => {
             let ensured = service.ensure_space(&name, &spec).await?;
-            if !ensured.made {
-                eprintln!("keymill: the keyspace `{name}` was there already, just like this");
+            if ensured.tuned {
+                let seconds = service.limits().heartbeat_every.as_secs_f64();
+                eprintln!(
+                    "keymill: the settings of `{name}` are changed; running instances follow within \
+                     {seconds} s"
+                );
+            } else if !ensured.made {
+                eprintln!("keymill: the keyspace `{name}` already exists with the same settings");
             }
             show(&service, &name, json).await?;
         }
@@ -27,28 +36,27 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         SpaceCommand::Show { name, json } => show(&service, &name, json).await?,
         SpaceCommand::Grow { name, length } => {
             let before = service.report(&name).await?.record.capacity;
-            let after = service.grow(&name, length).await?.capacity;
+            let grown = service.grow(&name, length).await?;
+            let after = grown.capacity;
+            if grown.definition.kind == Kind::Digest {
+                eprintln!(
+                    "keymill: new inputs of `{name}` get keys of length {length} from now on; known inputs \
+                     keep their keys"
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
             eprintln!(
                 "keymill: `{name}` has {after} keys instead of {before}; from ordinal {before} on their length is {length}"
             );
         }
-        SpaceCommand::Advance { name, to } => {
-            let before = service.report(&name).await?.record.mark.next;
-            let after = service.advance(&name, to).await?.mark.next;
-            let record = service.report(&name).await?.record;
-            if !record.definition.kind.counts() {
-                let timeline = record.definition.timeline().ok().flatten();
-                let from = timeline.map_or(String::new(), |timeline| {
-                    format!("; its workers are leased again from {} on", timeline.time_of(after))
-                });
-                eprintln!("keymill: `{name}` goes on beyond everything seen{from}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            eprintln!(
-                "keymill: `{name}` goes on at ordinal {after}; {} below are passed over, and what was given back is dropped",
-                after - before
-            );
+        SpaceCommand::Advance { name, to, beyond_keys, ignore_longer, inputs_again, yes } => {
+            let ask = AdvanceAsk { to, inputs_again, ignore_longer, beyond: None };
+            advance::run(&service, &name, ask, beyond_keys.as_deref(), yes).await?;
         }
+        SpaceCommand::Export { name, for_store, seal, replace_target } => {
+            moving::export(&service, &name, &for_store, seal, replace_target).await?;
+        }
+        SpaceCommand::Import { file } => moving::import(&service, &file).await?,
         SpaceCommand::ImportUsed { name, file } => {
             return super::import::run(&service, &name, &file, ImportInto::Used).await;
         }
@@ -64,7 +72,8 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
         }
         SpaceCommand::Seal { name, yes } => {
             service.report(&name).await?;
-            if !yes && !confirmed(&name)? {
+            let question = format!("Seal `{name}` for good? It will hand out no more keys.");
+            if !yes && !confirmed(&question)? {
                 bail!("not sealed");
             }
             service.seal(&name).await?;
@@ -138,6 +147,9 @@ fn print(report: &SpaceReport) {
     line("capacity", record.capacity.to_string());
     line("leased", report.leased.to_string());
     line("remaining", report.remaining.to_string());
+    if report.named > 0 {
+        line("named", format!("{} aliases, keys in use and digests", report.named));
+    }
     if let Some(available) = report.available {
         line("in the pool", available.to_string());
     }
@@ -207,9 +219,10 @@ fn odds(report: &SpaceReport) -> String {
         Kind::Sequential => "always: keys are in order".to_owned(),
         Kind::Snowflake => "often: keys are in the order of time".to_owned(),
         Kind::Uuid => "never".to_owned(),
-        Kind::Digest => "by what their inputs are".to_owned(),
-        Kind::Shuffled | Kind::Pooled if report.leased == 0 => "never: no key in use".to_owned(),
-        Kind::Shuffled | Kind::Pooled => format!("1 in {:.0}", 1.0 / report.density),
+        Kind::Shuffled | Kind::Pooled | Kind::Digest if report.density == 0.0 => {
+            "never: no key in use".to_owned()
+        }
+        Kind::Shuffled | Kind::Pooled | Kind::Digest => format!("1 in {:.0}", 1.0 / report.density),
     }
 }
 
@@ -218,11 +231,12 @@ fn date(at: jiff::Timestamp) -> String {
     at.to_string().chars().take("2026-01-01".len()).collect()
 }
 
-fn confirmed(name: &str) -> anyhow::Result<bool> {
+/// Asks for what cannot be undone.
+fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("sealing is for good; say --yes to do it without being asked");
+        bail!("this cannot be undone; pass --yes to confirm");
     }
-    eprint!("Seal `{name}` for good? It will hand out no more keys. [y/N] ");
+    eprint!("{question} [y/N] ");
     io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

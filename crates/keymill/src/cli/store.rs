@@ -14,11 +14,20 @@ pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result
     match command {
         StoreCommand::Check { json } => check(&config, json).await,
         StoreCommand::Migrate => migrate(&config).await,
+        StoreCommand::Identity => identity(&config).await,
     }
 }
 
+/// Tells the store's identity, making the store where there is none: an export is for one store.
+async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
+    let opening = Opening { allow_unsafe: true, ..Opening::default() };
+    let store = open_store(config, opening).await?;
+    println!("{}", store.identity().await.map_err(ServiceError::from)?);
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
-    let opening = Opening { create: true, allow_unsafe: true, migrate: false };
+    let opening = Opening { allow_unsafe: true, migrate: false, ..Opening::default() };
     let store = open_store(config, opening).await?;
     let applied = store.migrate().await.map_err(ServiceError::from)?;
     if applied.is_empty() {
@@ -32,7 +41,7 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
 
 async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     // Looked at as it is: nothing is made or changed.
-    let opening = Opening { create: true, allow_unsafe: true, migrate: false };
+    let opening = Opening { allow_unsafe: true, migrate: false, ..Opening::default() };
     let store = open_store(config, opening).await?;
     let findings = store.check().await.map_err(ServiceError::from)?;
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);

@@ -28,6 +28,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<u32>,
     pub require_existing: bool,
+    pub new_store: bool,
     pub allow_unsafe_store: bool,
     pub log: LogSettings,
     pub limits: LimitSettings,
@@ -129,6 +130,7 @@ impl Settings {
         self.store = flags.store.clone().or(self.store.take());
         self.data_dir = flags.data_dir.clone().or(self.data_dir.take());
         self.require_existing |= flags.require_existing;
+        self.new_store |= flags.new_store;
         self.allow_unsafe_store |= flags.allow_unsafe_store;
     }
 }
@@ -150,6 +152,7 @@ const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("", "secret_file", Text),
     ("", "worker", Number),
     ("", "require_existing", Switch),
+    ("", "new_store", Switch),
     ("", "allow_unsafe_store", Switch),
     ("log", "level", Text),
     ("log", "format", Text),
@@ -205,6 +208,7 @@ impl Default for Settings {
             secret_file: None,
             worker: None,
             require_existing: false,
+            new_store: false,
             allow_unsafe_store: false,
             log: LogSettings::default(),
             limits: LimitSettings::default(),
@@ -277,6 +281,8 @@ mod tests {
             ttl_seconds: 9,
             reserve_seconds: 9,
             window_seconds: 9,
+            importing: None,
+            exported_for: None,
         };
         assert_eq!(links.tuning_over(&nothing), crate::space::Tuning::default());
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body as AxumBody;
-use axum::routing::{MethodFilter, any, get, on, post, put};
+use axum::routing::{MethodFilter, any, get, on, post};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -30,6 +30,7 @@ use hyper::{Method, Request, Response, header};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
+pub use aliases::AliasRecordView;
 pub use problem::Problem;
 pub use used::UsedView;
 pub use wire::{ExplanationView, LeaseView, SafeNumber, SpaceView};
@@ -75,7 +76,11 @@ impl Http {
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
             .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
             .route("/v1/spaces/{space}/keys/{key}", get(explain::explain).delete(used::retire))
-            .route("/v1/spaces/{space}/aliases/{alias}", put(aliases::put).delete(aliases::delete))
+            .route("/v1/spaces/{space}/aliases", get(aliases::list))
+            .route(
+                "/v1/spaces/{space}/aliases/{alias}",
+                get(aliases::show).put(aliases::put).delete(aliases::delete),
+            )
             .route("/v1/spaces/{space}/digests", post(digests::post))
             .route("/v1/spaces/{space}/used", get(used::list))
             // Answered above, as it streams.

@@ -136,9 +136,12 @@ pub enum ServiceError {
         /// Why.
         problem: String,
     },
-    /// The space was ended.
+    /// The space was ended, or is still being imported.
     #[error("the keyspace `{0}` is sealed: it hands out no more keys")]
     Sealed(String),
+    /// The file cannot be imported here.
+    #[error("{0}")]
+    BadImport(String),
     /// The store is older than what was seen of it.
     #[error(transparent)]
     WentBack(Arc<WentBack>),

@@ -125,7 +125,8 @@ impl Service {
         let (state, reason, lease) = if ordinal >= record.mark.next {
             (State::Unissued, "it was not granted to any instance yet".to_owned(), None)
         } else {
-            let lease = self.inner.store.lease_of(name, ordinal).await?;
+            let returned = record.returned.contains(ordinal);
+            let lease = self.inner.store.lease_of(name, ordinal).await?.filter(|_| !returned);
             let found = self.found(&space, canonical.as_str()).await?;
             let is_row = found.is_some();
             let (state, reason) = match found {
@@ -134,7 +135,7 @@ impl Service {
                     used = used_in(Some(found));
                     (state, reason)
                 }
-                None => judge(lease.as_ref()),
+                None => judge(lease.as_ref(), returned),
             };
             if !is_row && space.blocks(&canonical) {
                 let reason = "the blocklist matches it, so it is passed over".to_owned();
@@ -154,10 +155,15 @@ impl Service {
     }
 }
 
-fn judge(lease: Option<&LeaseRecord>) -> (State, String) {
-    let Some(lease) = lease else {
-        let reason = "it came back undrawn and waits to be granted again";
+fn judge(lease: Option<&LeaseRecord>, returned: bool) -> (State, String) {
+    if returned {
+        let reason = "it was returned unused and may be issued later";
         return (State::Unissued, reason.to_owned());
+    }
+    let Some(lease) = lease else {
+        let reason = "no lease of it is on record: it lies below where this keyspace started in this \
+                      store (`--start`), or was returned unused and discarded by `space advance`";
+        return (State::Unknown, reason.to_owned());
     };
     let holder = format!("{} (pid {} on {})", lease.holder.id, lease.holder.pid, lease.holder.host);
     match (lease.purpose, lease.closed_at) {

@@ -1,7 +1,9 @@
 //! Health: what this instance knows to be wrong, for readiness, metrics and people.
 
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -42,8 +44,20 @@ pub(super) struct Watch {
 #[derive(Debug, Default)]
 struct Noticed {
     store_error: Option<String>,
-    went_back: BTreeMap<String, Arc<WentBack>>,
+    went_back: BTreeMap<String, Rollback>,
 }
+
+/// A space that was found below what was seen of it.
+#[derive(Debug)]
+struct Rollback {
+    how: Arc<WentBack>,
+    /// When this instance last wrote down what it has seen.
+    reported_at: Option<Instant>,
+}
+
+/// How often that is written down again: the store may have been rolled back once more. Of spaces
+/// that this instance serves, it is with every heartbeat.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 impl Watch {
     pub(super) fn store_answered(&self) {
@@ -59,13 +73,35 @@ impl Watch {
 
     /// Returns whether this is news.
     pub(super) fn space_went_back(&self, space: &str, how: &Arc<WentBack>) -> bool {
-        self.noticed().went_back.insert(space.to_owned(), how.clone()).is_none()
+        let mut noticed = self.noticed();
+        if let Some(known) = noticed.went_back.get_mut(space) {
+            known.how = how.clone();
+            return false;
+        }
+        let rollback = Rollback { how: how.clone(), reported_at: None };
+        noticed.went_back.insert(space.to_owned(), rollback).is_none()
     }
 
-    pub(super) fn space_recovered(&self, space: &str) {
-        if self.noticed().went_back.remove(space).is_some() {
-            tracing::info!(space, "the keyspace is beyond everything seen again");
+    /// Whether it is time to write down what was seen of a space that was rolled back.
+    pub(super) fn wants_report(&self, space: &str, is_served: bool) -> bool {
+        let mut noticed = self.noticed();
+        let Some(rollback) = noticed.went_back.get_mut(space) else { return false };
+        if !is_served && rollback.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
+            return false;
         }
+        rollback.reported_at = Some(Instant::now());
+        true
+    }
+
+    /// All spaces but these are as they should be.
+    pub(super) fn recovered_all_but(&self, refused: &HashSet<String>) {
+        self.noticed().went_back.retain(|space, _| {
+            let stays = refused.contains(space);
+            if !stays {
+                tracing::info!(space, "the keyspace is beyond everything seen again");
+            }
+            stays
+        });
     }
 
     fn noticed(&self) -> std::sync::MutexGuard<'_, Noticed> {
@@ -93,7 +129,8 @@ impl Service {
             if let Some(error) = &noticed.store_error {
                 problem("store_unavailable", None, error.clone());
             }
-            noticed.went_back.clone()
+            let went_back = noticed.went_back.iter();
+            went_back.map(|(space, it)| (space.clone(), it.how.clone())).collect::<BTreeMap<_, _>>()
         };
         for space in self.known_spaces() {
             if let Some(timeline) = space.timeline().filter(|it| it.ends_soon(Timestamp::now())) {
@@ -111,6 +148,11 @@ impl Service {
                     ready &= !dry;
                     problem("no_worker", Some(&space.name), reason.clone());
                 }
+                Outlook::Exhausted { .. } if space.is_empty_pool() => problem(
+                    "pool_empty",
+                    Some(&space.name),
+                    format!("its pool is empty; run `keymill pool fill {}`", space.name),
+                ),
                 Outlook::Exhausted { held_elsewhere } => problem(
                     "exhausted",
                     Some(&space.name),

@@ -1,15 +1,16 @@
 //! The heartbeat: shows the store that this instance lives, and notices when the store is
-//! away or has gone back in time.
+//! unreachable or was rolled back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use tokio::time::MissedTickBehavior;
 
-use super::Service;
-use crate::floor::{Floor, Mark, all_floors, raise_to, unseen};
+use super::{Service, Space};
+use crate::floor::{Floor, Mark, all_floors, raise_all, unseen};
 use crate::mill::Outlook;
 use crate::refill::stopped;
-use crate::store::{Beat, Pulse, SpaceRecord, StoreError};
+use crate::store::{Beat, Pulse, StoreError, is_later_era};
 
 /// Beats until the instance stops, then says goodbye.
 pub(super) async fn run(service: Service) {
@@ -29,15 +30,7 @@ impl Service {
     /// Shows the store that this instance lives, or that it has stopped.
     pub(super) async fn beat(&self, stopping: bool) {
         let spaces = self.known_spaces();
-        let last_leases = spaces
-            .iter()
-            .filter_map(|space| Some((space.name.clone(), space.progress().last_lease?)));
-        let pulse = Pulse {
-            instance: self.inner.instance.clone(),
-            address: self.inner.address.lock().expect("nothing panics while it is held").clone(),
-            stopping,
-            last_leases: last_leases.collect(),
-        };
+        let pulse = self.pulse(&spaces, stopping);
         // Read before the store is asked: a floor that another raises meanwhile must not make
         // the answer look old.
         let floors = match all_floors(&self.inner.floors).await {
@@ -48,9 +41,23 @@ impl Service {
             Ok(beat) => {
                 self.inner.health.store_answered();
                 self.compare(beat, floors).await;
-                self.inner.heartbeat.send_modify(|beats| *beats += 1);
+                spaces.iter().for_each(|space| space.mill.beat());
             }
             Err(error) => self.beat_failed(&error),
+        }
+    }
+
+    fn pulse(&self, spaces: &[Arc<Space>], stopping: bool) -> Pulse {
+        let last_leases = spaces
+            .iter()
+            .filter_map(|space| Some((space.name.clone(), space.progress().last_lease?)));
+        let serves = spaces.iter().map(|space| (space.name.clone(), space.known_revision()));
+        Pulse {
+            instance: self.inner.instance.clone(),
+            address: self.inner.address.lock().expect("nothing panics while it is held").clone(),
+            stopping,
+            last_leases: last_leases.collect(),
+            serves: serves.collect(),
         }
     }
 
@@ -62,48 +69,82 @@ impl Service {
 
     /// Compares what the store says with what was seen of it.
     async fn compare(&self, beat: Beat, mut floors: BTreeMap<String, Mark>) {
-        let Beat { store, spaces, lost } = beat;
+        let Beat { store, marks, changed, lost } = beat;
+        let lost: HashSet<String> = lost.into_iter().collect();
         // Those that were seen first: they tell which history the others must be on.
         let (seen, others): (Vec<_>, Vec<_>) =
-            spaces.into_iter().partition(|record| floors.contains_key(&record.name));
-        let mut known: Vec<Mark> = floors.values().copied().collect();
-        for record in seen.into_iter().chain(others) {
-            let mark = floors.remove(&record.name).unwrap_or_else(|| unseen(known.iter()));
-            let floor = Floor { store: self.inner.floors.store().to_owned(), mark };
-            match self.compare_space(&store, &record, &floor, &lost).await {
+            marks.into_iter().partition(|(name, _)| floors.contains_key(name));
+        let mut history = unseen(floors.values());
+        let (mut raised, mut refused) = (Vec::new(), HashSet::new());
+        for (name, mark) in seen.into_iter().chain(others) {
+            let floor = floors.remove(&name).unwrap_or(history);
+            // Which lengths the space has, only its whole record tells; losing one is losing
+            // a revision, too.
+            let mark = Mark { grown: floor.grown, ..mark };
+            match self.compare_space(&store, &name, mark, floor, lost.contains(&name)) {
                 Ok(()) => {
-                    known.push(mark.max(record.mark));
-                    self.inner.health.space_recovered(&record.name);
-                    if let Some(space) = self.known_space(&record.name) {
-                        space.mill.recovered();
+                    history = unseen([history, mark.max(floor)].iter());
+                    if !floor.has_reached(mark) {
+                        raised.push((name, mark));
                     }
-                    self.update_space(record);
                 }
-                Err(error @ StoreError::WentBack(_)) => self.went_back(&record.name, &error),
-                Err(error) => tracing::warn!(space = record.name, "{error}"),
+                Err(error) => {
+                    self.went_back(&name, &error);
+                    self.report_sighting(&name, floor).await;
+                    refused.insert(name);
+                }
             }
         }
         for (space, mark) in floors {
             self.went_back(&space, &StoreError::gone(&space, mark));
+            refused.insert(space);
+        }
+        self.inner.health.recovered_all_but(&refused);
+        for space in self.known_spaces().iter().filter(|it| !refused.contains(&it.name)) {
+            space.mill.recovered();
+        }
+        if let Err(error) = raise_all(&self.inner.floors, raised).await {
+            return self.beat_failed(&error);
+        }
+        for record in changed {
+            // Refused, and yet in a later era: an advance did not know how far this instance had
+            // come, which must drop what others are granted again.
+            let known = self.known_space(&record.name).map_or(0, |space| space.known_revision());
+            if !refused.contains(&record.name) || is_later_era(record.mark.revision, known) {
+                self.update_space(record);
+            }
         }
     }
 
-    async fn compare_space(
+    fn compare_space(
         &self,
         store: &str,
-        record: &SpaceRecord,
-        floor: &Floor,
-        lost: &[String],
+        space: &str,
+        mark: Mark,
+        seen: Mark,
+        lost: bool,
     ) -> Result<(), StoreError> {
-        record.check_floor(store, floor)?;
-        if lost.contains(&record.name) {
-            let evidence = format!(
-                "this instance's last lease of `{}` is not on record any more",
-                record.name
-            );
-            return Err(StoreError::went_back(&record.name, floor.mark, evidence));
+        let floor = Floor { store: self.inner.floors.store().to_owned(), mark: seen };
+        floor.check(space, store, mark)?;
+        if lost {
+            let evidence =
+                format!("this instance's last lease of `{space}` is not on record any more");
+            return Err(StoreError::went_back(space, seen, evidence));
         }
-        raise_to(&self.inner.floors, &record.name, record.mark).await
+        Ok(())
+    }
+
+    /// Leaves on record, in the store that was rolled back, how far this instance has seen a space:
+    /// whoever advances it may have seen nothing.
+    async fn report_sighting(&self, space: &str, seen: Mark) {
+        let is_served = self.known_space(space).is_some();
+        if !seen.is_seen() || !self.inner.health.wants_report(space, is_served) {
+            return;
+        }
+        let reported = self.inner.store.report_sighting(space, &self.inner.instance.id, seen).await;
+        if let Err(error) = reported {
+            tracing::warn!(space, "could not write down how far it was seen: {error}");
+        }
     }
 
     fn went_back(&self, space: &str, error: &StoreError) {

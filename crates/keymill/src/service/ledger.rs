@@ -1,22 +1,45 @@
 //! The ledger: every key on record, with its time and its caller, before it is handed out.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use super::together::Together;
+use super::take::{FRUITLESS_MAX, yield_often};
 use super::{Service, ServiceError, Space};
-use crate::floor::{Floors, floor_of, raise_to};
-use crate::mill::Dry;
-use crate::store::keys::{Claimed, Found, KeyPlace, KeyUse, LastUse, Uses};
-use crate::store::{Store, StoreError};
+use crate::fence::make_sure_or_burn;
+use crate::floor::{Floors, floor_of};
+use crate::group_commit::GroupCommit;
+use crate::mill::{Drawn, Dry};
+use crate::store::keys::{Claimed, KeyPlace, KeyUse, LastUse, Uses};
+use crate::store::{Confirm, Evidence, Store, StoreError};
 
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
 
-/// Notes keys of one space, many takes to a commit.
-#[derive(Debug)]
+/// Notes keys of one space, many takes to a commit. The task that does begins with the first of them.
 pub(super) struct Ledger {
-    together: Together<Vec<KeyUse>, Vec<bool>>,
+    writer: Arc<Writer>,
+    runtime: tokio::runtime::Handle,
+    group: OnceLock<GroupCommit<Vec<KeyUse>, Vec<bool>>>,
+}
+
+impl Ledger {
+    async fn note(&self, uses: Vec<KeyUse>) -> Result<Vec<bool>, StoreError> {
+        let group = self.group.get_or_init(|| {
+            let writer = self.writer.clone();
+            let commit = move |asked| {
+                let writer = writer.clone();
+                async move { writer.write(asked).await }
+            };
+            GroupCommit::start(&self.runtime, KEYS_MAX, Vec::len, commit)
+        });
+        group.ask(uses).await
+    }
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ledger({:?})", self.group.get())
+    }
 }
 
 impl Service {
@@ -33,20 +56,15 @@ impl Service {
             ttl,
             last: Mutex::default(),
         });
-        let commit = move |asked| {
-            let writer = writer.clone();
-            async move { writer.write(asked).await }
-        };
-        let together = Together::start(&inner.runtime, KEYS_MAX, Vec::len, commit);
-        Some(Ledger { together })
+        Some(Ledger { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
     }
 }
 
-/// Keys that were drawn and are not on record yet.
+/// Keys that were drawn and are not on record yet, each with the number that was drawn.
 #[derive(Default)]
 struct Slip {
     uses: Vec<KeyUse>,
-    drawn: Vec<Range<u64>>,
+    numbers: Vec<u64>,
 }
 
 impl Slip {
@@ -65,12 +83,28 @@ impl Space {
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<u32, ServiceError> {
         let (mut given, mut noted) = (0, 0);
+        let deadline = self.mill.deadline();
+        // Keys of a pool that are on record already, as used by this instance.
+        let mut free = Drawn::of(&self.mill);
         while given < count {
-            let (mut slip, mut last) = (Slip::default(), false);
+            let (mut slip, mut last, mut fruitless) = (Slip::default(), false, 0);
+            let mut drawn = Drawn::of(&self.mill);
             while given + slip.len() < count {
                 let left = count - given - slip.len();
-                match self.mill.draw(left.into()).await {
-                    Ok(drawn) => given += self.gather(drawn, caller, &mut slip, &mut each),
+                match self.mill.draw(left.into(), deadline).await {
+                    Ok(ordinals) => {
+                        drawn.add(ordinals.clone());
+                        let (tried, had) = (ordinals.end - ordinals.start, given + slip.len());
+                        given += self.gather(ordinals, caller, &mut slip, &mut free, &mut each);
+                        if given + slip.len() > had {
+                            fruitless = 0;
+                            continue;
+                        }
+                        drawn.spend_last();
+                        fruitless += tried;
+                        self.check_fruitless(fruitless, FRUITLESS_MAX)?;
+                        yield_often(fruitless, tried).await;
+                    }
                     Err(dry) => {
                         let ends = matches!(dry, Dry::Exhausted { .. } | Dry::Sealed);
                         last = noted > 0 || (ends && given + slip.len() > 0);
@@ -81,6 +115,8 @@ impl Space {
                     }
                 }
             }
+            // From here on they may be on record: what is not, `note` puts back.
+            drawn.keep();
             match self.note(slip, &mut each).await {
                 Ok(count) => (given, noted) = (given + count, noted + count),
                 // Those on record are the caller's: fewer keys are better than lost ones.
@@ -92,6 +128,7 @@ impl Space {
                 break;
             }
         }
+        free.keep();
         Ok(given)
     }
 
@@ -103,42 +140,47 @@ impl Space {
         caller: &str,
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<u32, ServiceError> {
-        let mut slip = Slip::default();
-        let given = self.gather(drawn, caller, &mut slip, &mut each);
+        let (mut slip, mut free) = (Slip::default(), Drawn::of(&self.mill));
+        let given = self.gather(drawn, caller, &mut slip, &mut free, &mut each);
+        free.keep();
         Ok(given + self.note(slip, each).await?)
     }
 
-    /// Turns what was drawn into keys: those that need not be noted are given to `each` and
-    /// counted, the others put on the slip.
+    /// Turns what was drawn into keys: those that need not be noted are given to `each`, added to
+    /// `free` and counted, the others put on the slip.
     fn gather(
         &self,
         drawn: Range<u64>,
         caller: &str,
         slip: &mut Slip,
+        free: &mut Drawn<'_>,
         mut each: impl FnMut(&[u8]),
     ) -> u32 {
         let mut count = 0;
-        slip.drawn.push(drawn.clone());
-        let mut note = |id, key: &str| {
+        let mut note = |number, id, key: &str| {
             slip.uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
+            slip.numbers.push(number);
         };
         match &self.claims {
-            Some(claims) => claims.keys(drawn, |Claimed { id, key }, reserved| {
+            Some(claims) => claims.keys(drawn, |number, Claimed { id, key }, reserved| {
                 if reserved {
-                    note(*id, key);
+                    note(number, *id, key);
                 } else {
                     each(key.as_bytes());
+                    free.add(number..number + 1);
                     count += 1;
                 }
             }),
             None => {
-                (self.writer())(drawn, &mut |ordinal, key| note(ordinal.cast_signed(), key));
+                let each = &mut |ordinal: u64, key: &str| note(ordinal, ordinal.cast_signed(), key);
+                (self.writer())(drawn, each);
             }
         }
         count
     }
 
-    /// Puts keys on record, hands out those that may go, and counts them.
+    /// Puts keys on record, hands out those that may go, and counts them. Keys that the store has
+    /// refused come back to be drawn again; those whose record is in doubt are burned.
     async fn note(
         &self,
         slip: Slip,
@@ -149,12 +191,21 @@ impl Space {
         }
         let ledger = self.ledger.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
         let (mut count, mut lost) = (0, false);
-        for uses in slip.uses.chunks(KEYS_MAX) {
-            let may_go = match ledger.together.ask(uses.to_vec()).await {
+        for (place, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
+            let may_go = match ledger.note(uses.to_vec()).await {
                 Ok(may_go) => may_go,
-                // The first ones are on record.
-                Err(_) if count > 0 => break,
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    let doubtful =
+                        if matches!(error, StoreError::InDoubt(_)) { uses.len() } else { 0 };
+                    let refused = &slip.numbers[place * KEYS_MAX + doubtful..];
+                    // Backwards, so that they are drawn again in their order.
+                    refused.iter().rev().for_each(|&it| self.mill.put_back(it..it + 1));
+                    // The first ones are on record.
+                    if count > 0 {
+                        break;
+                    }
+                    return Err(error.into());
+                }
             };
             for (used, _) in uses.iter().zip(&may_go).filter(|(_, may_go)| **may_go) {
                 each(used.key.as_bytes());
@@ -163,17 +214,9 @@ impl Space {
             lost |= may_go.contains(&false);
         }
         if let Some(claims) = self.claims.as_ref().filter(|_| lost) {
-            slip.drawn.iter().for_each(|drawn| claims.lose(drawn));
+            slip.numbers.iter().for_each(|&number| claims.lose(&(number..number + 1)));
         }
         Ok(count)
-    }
-}
-
-/// What goes wrong behind a commit leaves keys on record that nobody was given.
-fn after_commit(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable(problem) => StoreError::InDoubt(problem),
-        error => error,
     }
 }
 
@@ -211,22 +254,24 @@ impl Writer {
             floor: floor_of(&self.floors, &self.space).await?,
         };
         let noted = keys.note(&uses).await?;
-        raise_to(&self.floors, &self.space, noted.mark).await.map_err(after_commit)?;
-        // This process may have been paused between the commit and the floor, while the store was
-        // taken back and gave these keys to another.
         let first = uses.keys.iter().zip(&noted.may_go).find(|(_, may_go)| **may_go);
-        if let Some((KeyUse { id, key, .. }, _)) = first {
-            let at = KeyPlace { space: self.space.clone(), id: *id, key: key.clone() };
-            match keys.find(&at).await.map_err(after_commit)? {
-                Some(Found::Used(used)) if used.instance == self.instance => {
-                    let key = Claimed { id: *id, key: key.clone() };
-                    *self.last() = Some(LastUse { key, revision: noted.mark.revision });
-                }
-                _ => {
-                    let lost = format!("a used key of `{}` is not on record any more", self.space);
-                    return Err(StoreError::went_back(&self.space, noted.mark, lost));
-                }
-            }
+        let first = first.map(|(used, _)| Claimed { id: used.id, key: used.key.clone() });
+        // What goes wrong behind the commit leaves keys on record that nobody was given.
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: noted.mark,
+            evidence: match &first {
+                Some(Claimed { id, key }) => Evidence::Used {
+                    at: KeyPlace { space: self.space.clone(), id: *id, key: key.clone() },
+                    instance: self.instance.clone(),
+                },
+                None => Evidence::Mark,
+            },
+            skips_in: 0..0,
+        };
+        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        if let Some(key) = first {
+            *self.last() = Some(LastUse { key, revision: noted.mark.revision });
         }
         let mut may_go = noted.may_go.into_iter();
         Ok(sizes.into_iter().map(|size| may_go.by_ref().take(size).collect()).collect())

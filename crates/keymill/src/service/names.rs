@@ -6,8 +6,11 @@
 use keymill_core::{Generations, Located};
 
 use super::{Service, ServiceError, Space};
-use crate::floor::{floor_of, raise_to};
-use crate::store::{NameBatch, NamePurpose, NameRecord, Naming, NewName, StoreError};
+use crate::fence::make_sure_or_burn;
+use crate::floor::floor_of;
+use crate::store::{
+    Confirm, Evidence, NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, StoreError,
+};
 
 /// How often names are located, where the space grows again and again.
 const LOCATE_MAX: usize = 3;
@@ -98,6 +101,31 @@ impl Service {
         }
     }
 
+    /// An alias on record.
+    pub async fn alias(&self, name: &str, alias: &str) -> Result<NameRecord, ServiceError> {
+        let space = self.space(name).await?;
+        let found = self.name_of(&space, alias).await?;
+        let is_alias =
+            |it: &NameRecord| it.purpose == NamePurpose::Alias && it.removed_at.is_none();
+        found.filter(is_alias).ok_or_else(|| ServiceError::UnknownAlias {
+            space: name.to_owned(),
+            alias: alias.to_owned(),
+        })
+    }
+
+    /// Aliases by name, as bytes, after a given one.
+    pub async fn aliases(
+        &self,
+        name: &str,
+        after: Option<String>,
+        limit: u32,
+    ) -> Result<Vec<NameRecord>, ServiceError> {
+        let space = self.space(name).await?.name.clone();
+        let purpose = NamePurpose::Alias;
+        let page = NamePage { space, purpose, removed: false, after, limit };
+        Ok(self.inner.store.names(&page).await?)
+    }
+
     /// Takes keys that are in use elsewhere out of what is handed out.
     pub async fn import_used(&self, name: &str, keys: &[String]) -> Result<Imported, ServiceError> {
         let space = self.space(name).await?;
@@ -150,7 +178,20 @@ impl Service {
                 }
                 named => named?,
             };
-            raise_to(&self.inner.floors, &space.name, named.mark).await?;
+            let made = batch.names.iter().zip(&named.outcomes);
+            let made = made.rev().find(|(_, outcome)| **outcome == Naming::Made);
+            let change = Confirm {
+                space: space.name.clone(),
+                reached: named.mark,
+                evidence: match made {
+                    Some((name, _)) => {
+                        Evidence::Name { name: name.clone(), owner: owner.to_owned() }
+                    }
+                    None => Evidence::Mark,
+                },
+                skips_in: 0..0,
+            };
+            make_sure_or_burn(store, &self.inner.floors, &change).await?;
             let mut outcomes = named.outcomes.into_iter();
             let outcome =
                 |it: Result<NewName, String>| it.map(|_| outcomes.next().unwrap_or(Naming::Taken));
@@ -223,8 +264,8 @@ impl Service {
         ordinal: u64,
         asked: &str,
     ) -> Result<NewName, ServiceError> {
-        let revision = space.record().mark.revision;
-        space.keys.reach(&*self.inner.store, ordinal + 1, revision).await?;
+        let reached = space.record().mark;
+        space.keys.reach(&*self.inner.store, ordinal + 1, reached).await?;
         Ok(match space.keys.early_name(ordinal, asked) {
             Some(key) => NewName { key, ordinal: Some(ordinal) },
             None => {

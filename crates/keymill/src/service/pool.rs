@@ -7,7 +7,7 @@ use keymill_core::Located;
 
 use super::{Imported, Service, ServiceError, Space};
 use crate::floor::{floor_of, raise_to};
-use crate::pool::Pool;
+use crate::pool::{FRUITLESS_FILLS_MAX, Pool};
 use crate::space::Kind;
 use crate::store::keys::{AvailablePage, Claimed, Fill, KeyStore, WriteKeys};
 use crate::store::{NamePurpose, Naming, NewName, StoreError};
@@ -42,9 +42,10 @@ impl Service {
             Filling::Add(count) => count,
             Filling::UpTo(wanted) => wanted.saturating_sub(keys.available(name).await?),
         };
-        let (mut added, mut outdated) = (0, 0);
+        let (mut added, mut outdated, mut fruitless) = (0, 0, 0);
         while left > 0 {
-            let (capacity, era) = space.keys.all_ready(&*inner.store).await?;
+            let floor = floor_of(&inner.floors, name).await?;
+            let (capacity, era) = space.keys.all_ready(&*inner.store, floor.mark).await?;
             let fill = Fill {
                 space: name.to_owned(),
                 instance: inner.instance.clone(),
@@ -56,7 +57,7 @@ impl Service {
                 write: space.writer(),
                 capacity,
                 era,
-                floor: floor_of(&inner.floors, name).await?,
+                floor,
             };
             let filled = match keys.fill(&fill).await {
                 // Grown or advanced just now: looked at again.
@@ -69,6 +70,16 @@ impl Service {
             };
             raise_to(&inner.floors, name, filled.mark).await?;
             added += filled.added;
+            fruitless = if filled.added == 0 { fruitless + 1 } else { 0 };
+            if fruitless >= FRUITLESS_FILLS_MAX && left > 0 {
+                return Err(ServiceError::Dry {
+                    space: name.to_owned(),
+                    reason: format!(
+                        "{fruitless} fills in a row made no key, because the blocklist matches them \
+                         all; run the same command again to go on, or switch the blocklist off"
+                    ),
+                });
+            }
             left = match filling {
                 Filling::Add(count) => count - added,
                 Filling::UpTo(wanted) => wanted.saturating_sub(filled.available),

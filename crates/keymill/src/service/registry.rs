@@ -1,8 +1,9 @@
-//! The spaces that this instance has open: found on first use, kept for good.
+//! The spaces that this instance has open: found on first use, kept for good. One that was made here
+//! and not yet used costs nothing but its floor.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 use jiff::Timestamp;
@@ -14,11 +15,12 @@ use super::ledger::Ledger;
 use super::uuid::Uuids;
 use super::{Service, ServiceError};
 use crate::claim::Claims;
+use crate::floor::raise_to;
 use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill};
 use crate::space::{Audit, Kind, Timeline, Tuning};
-use crate::store::SpaceRecord;
+use crate::store::{SpaceRecord, is_later_era};
 use crate::worker::Keeper;
 
 /// A space that this instance can take from.
@@ -43,7 +45,7 @@ pub struct Space {
     pub(super) special: AtomicBool,
     /// Keys not to hand out; empty where the space has that switched off.
     pub(super) blocklist: Arc<ArcSwap<Blocklist>>,
-    pub(super) record: ArcSwap<SpaceRecord>,
+    pub(super) record: Arc<ArcSwap<SpaceRecord>>,
     pub(super) tuning: watch::Sender<Tuning>,
     pub(super) progress: watch::Receiver<Progress>,
 }
@@ -71,6 +73,16 @@ impl Space {
         self.record.load_full()
     }
 
+    /// The revision of that.
+    pub(super) fn known_revision(&self) -> u64 {
+        self.record.load().mark.revision
+    }
+
+    /// Whether its keys come from a pool that nobody fills.
+    pub(super) fn is_empty_pool(&self) -> bool {
+        self.claims.is_some() && self.record.load().tuning.low_water == 0
+    }
+
     /// What its refill has been doing.
     pub fn progress(&self) -> Progress {
         *self.progress.borrow()
@@ -89,31 +101,39 @@ impl Service {
         if let Some(space) = self.known_space(name) {
             return Ok(space);
         }
-        let record = self.inner.store.space(name).await?;
-        self.open_space(record).await
+        let inner = &self.inner;
+        let record = inner.store.space(name).await?;
+        // Another instance may know that the store was rolled back, and have left word there.
+        if let Some(seen) = inner.store.sighted(name).await?
+            && !record.mark.has_reached(seen)
+        {
+            raise_to(&inner.floors, name, seen).await?;
+        }
+        self.open_space(record)
     }
 
     /// The spaces this instance has met.
     pub fn known_spaces(&self) -> Vec<Arc<Space>> {
-        self.inner.spaces.load().values().cloned().collect()
+        self.inner.spaces.all()
     }
 
     /// A space this instance has met, without asking the store.
     #[inline]
     pub fn known_space(&self, name: &str) -> Option<Arc<Space>> {
-        self.inner.spaces.load().get(name).cloned()
+        self.inner.spaces.shard(name).load().get(name).cloned()
     }
 
     /// Opens a space that the store has.
-    pub(super) async fn open_space(&self, record: SpaceRecord) -> Result<Arc<Space>, ServiceError> {
-        let _opening = self.inner.opening.lock().await;
+    pub(super) fn open_space(&self, record: SpaceRecord) -> Result<Arc<Space>, ServiceError> {
+        let _opening = self.inner.spaces.opening.lock().expect("nothing panics while it is held");
         if let Some(space) = self.known_space(&record.name) {
             return Ok(space);
         }
         let space = Arc::new(self.build(record)?);
-        let mut spaces: HashMap<_, _> = (**self.inner.spaces.load()).clone();
+        let shard = self.inner.spaces.shard(&space.name);
+        let mut spaces = HashMap::clone(&shard.load());
         spaces.insert(space.name.clone(), space.clone());
-        self.inner.spaces.store(Arc::new(spaces));
+        shard.store(Arc::new(spaces));
         Ok(space)
     }
 
@@ -133,25 +153,22 @@ impl Service {
                 tracing::error!(space = record.name, "cannot follow its growth: {error}");
             }
             if record.sealed {
-                // Wakes the refill, which gives back what was not drawn.
+                // The refill gives back what was not drawn.
                 space.mill.set_outlook(Outlook::Sealed);
-                space.mill.low.notify_one();
             }
+            let advanced = is_later_era(record.mark.revision, space.record.load().mark.revision);
             space.special.store(is_special(&record), Ordering::Relaxed);
+            let sealed = record.sealed;
             space.record.store(Arc::new(record));
+            if sealed || advanced || space.keys.has_unread() {
+                space.mill.wake();
+            }
         }
     }
 
     fn build(&self, record: SpaceRecord) -> Result<Space, ServiceError> {
         let inner = &self.inner;
-        let found = record.definition.fingerprint(&record.name, &inner.master);
-        if found != record.fingerprint {
-            return Err(ServiceError::WrongSecret {
-                space: record.name,
-                found: found.unwrap_or_default(),
-                wanted: record.fingerprint.unwrap_or_default(),
-            });
-        }
+        self.check_secret(&record)?;
         let keys = Arc::new(Keys::of(&record, &inner.master)?);
         let (waiting_max, wait_max) = (inner.limits.waiting_max, inner.limits.wait_max);
         let timeline = record.definition.timeline()?;
@@ -176,12 +193,12 @@ impl Service {
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
             tuning,
             progress: progress.subscribe(),
-            record: ArcSwap::from_pointee(record),
+            record: Arc::new(ArcSwap::from_pointee(record)),
         };
         if let Some(timeline) = timeline {
             warn_of_the_end(&space.name, timeline);
         }
-        let running = if timeline.is_some() {
+        if timeline.is_some() {
             let keeper = Keeper {
                 space: space.name.clone(),
                 store: inner.store.clone(),
@@ -191,12 +208,11 @@ impl Service {
                 number: inner.worker,
                 clock: inner.clock.clone(),
                 tuning: space.tuning.subscribe(),
-                heartbeat: inner.heartbeat.subscribe(),
                 stop: inner.stop.subscribe(),
                 unsafe_store: inner.unsafe_store.is_some(),
                 progress,
             };
-            inner.runtime.spawn(keeper.run())
+            self.spawn(watched(space.name.clone(), mill, keeper.run()));
         } else {
             let refill = Refill {
                 space: space.name.clone(),
@@ -207,27 +223,84 @@ impl Service {
                 keys,
                 pool: self.pool_of(&space),
                 tuning: space.tuning.subscribe(),
-                heartbeat: inner.heartbeat.subscribe(),
+                record: space.record.clone(),
+                give_backs: inner.give_backs.clone(),
+                take_max: inner.limits.count_max.into(),
                 stop: inner.stop.subscribe(),
                 unsafe_store: inner.unsafe_store.is_some(),
                 progress,
             };
-            inner.runtime.spawn(refill.run())
-        };
-        let name = space.name.clone();
-        self.spawn(async move {
-            if running.await.is_err() {
-                tracing::error!(space = name, "the refill failed; start this instance again");
-                let reason = "its refill failed; this instance must be started again";
-                mill.set_outlook(Outlook::Away(reason.to_owned()));
-            }
-        });
+            self.spawn(watched(space.name.clone(), mill, refill.run()));
+        }
         Ok(space)
+    }
+
+    /// Refuses a space that was made with another secret.
+    pub(super) fn check_secret(&self, record: &SpaceRecord) -> Result<(), ServiceError> {
+        let found = record.definition.fingerprint(&record.name, &self.inner.master);
+        if found == record.fingerprint {
+            return Ok(());
+        }
+        Err(ServiceError::WrongSecret {
+            space: record.name.clone(),
+            found: found.unwrap_or_default(),
+            wanted: record.fingerprint.clone().unwrap_or_default(),
+        })
     }
 
     fn blocklist_of(&self, tuning: &Tuning) -> Arc<Blocklist> {
         if tuning.blocklist { self.inner.blocklist.clone() } else { Arc::new(Blocklist::none()) }
     }
+}
+
+/// The spaces that are open, by name. Read on every request; what is replaced when one is opened is a
+/// small part of them, so that opening ten thousand takes ten thousand times as long as opening one.
+#[derive(Debug)]
+pub(super) struct Open {
+    shards: Vec<ArcSwap<HashMap<String, Arc<Space>>>>,
+    /// Held while a shard is replaced.
+    opening: Mutex<()>,
+}
+
+impl Open {
+    const SHARDS: usize = 256;
+
+    #[inline]
+    pub(super) fn shard(&self, name: &str) -> &ArcSwap<HashMap<String, Arc<Space>>> {
+        let hash = name.bytes().fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
+        &self.shards[usize::from(hash)]
+    }
+
+    fn all(&self) -> Vec<Arc<Space>> {
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.load().values().cloned().collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+impl Default for Open {
+    fn default() -> Open {
+        let shards = (0..Open::SHARDS).map(|_| ArcSwap::default()).collect();
+        Open { shards, opening: Mutex::default() }
+    }
+}
+
+/// Runs what keeps a mill supplied, and says so where it panics: then callers are refused instead of
+/// waiting for keys that never come.
+async fn watched(space: String, mill: Arc<Mill>, running: impl Future<Output = ()>) {
+    struct Alarm(String, Arc<Mill>);
+    impl Drop for Alarm {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                tracing::error!(space = self.0, "the refill failed; start this instance again");
+                let reason = "its refill failed; this instance must be started again";
+                self.1.set_outlook(Outlook::Away(reason.to_owned()));
+            }
+        }
+    }
+    let _alarm = Alarm(space, mill);
+    running.await;
 }
 
 /// Whether takes of a space need more than its mill.

@@ -1,16 +1,12 @@
 //! Making, showing, advancing, growing and ending spaces.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Service, ServiceError};
-use crate::floor::{Floors, Mark, floor_of, raise_to};
+use crate::floor::{Floors, Lengths, Mark, floor_of, raise_to};
 use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
 use crate::store::{Created, KeyStore, NewSpace, SpaceRecord};
 
-/// How far ahead a snowflake space may be advanced.
-const ADVANCE_MAX: Duration = Duration::from_secs(2 * 3_600);
 /// A space whose time is over within a year is not worth making.
 const TIME_MIN_MS: i64 = 365 * 24 * 3_600 * 1_000;
 
@@ -19,6 +15,8 @@ const TIME_MIN_MS: i64 = 365 * 24 * 3_600 * 1_000;
 pub struct Ensured {
     /// Whether it was made just now.
     pub made: bool,
+    /// Whether settings of it were changed. Other instances follow with their next heartbeat.
+    pub tuned: bool,
     /// The space.
     pub record: SpaceRecord,
 }
@@ -30,6 +28,8 @@ pub struct SpaceReport {
     pub record: SpaceRecord,
     /// Granted to instances, and perhaps handed out.
     pub leased: u64,
+    /// Names on record: aliases, keys in use elsewhere, digests.
+    pub named: u64,
     /// Not yet granted.
     pub remaining: u64,
     /// In its pool, if it has one.
@@ -92,8 +92,7 @@ impl Service {
         match inner.store.create(&new, &floor).await? {
             Created::Made(record) => {
                 raise_to(&inner.floors, &new.name, record.mark).await?;
-                self.open_space(record.clone()).await?;
-                Ok(Ensured { made: true, record })
+                Ok(Ensured { made: true, tuned: false, record })
             }
             Created::Exists(record) => self.existing(record, wanted).await,
         }
@@ -102,9 +101,12 @@ impl Service {
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
         let mut reports = Vec::new();
-        for record in self.inner.store.spaces().await? {
+        let records = self.inner.store.spaces().await?;
+        let named = self.inner.store.count_names(None).await?;
+        for record in records {
             let available = self.available_in(&record).await?;
-            reports.push(self.report_on(record, available)?);
+            let named = named.get(&record.name).copied().unwrap_or(0);
+            reports.push(self.report_on(record, available, named)?);
         }
         Ok(reports)
     }
@@ -113,31 +115,8 @@ impl Service {
     pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
         let record = self.inner.store.space(name).await?;
         let available = self.available_in(&record).await?;
-        self.report_on(record, available)
-    }
-
-    /// Moves a space beyond everything seen of it, after its store went back in time.
-    pub async fn advance(&self, name: &str, to: Option<u64>) -> Result<SpaceRecord, ServiceError> {
-        let inner = &self.inner;
-        let floor = floor_of(&inner.floors, name).await?;
-        let before = inner.store.space(name).await?;
-        // With the growths that were lost and are made again.
-        let mut after = before;
-        after.advance(floor.mark)?;
-        let asked = to;
-        if let Some(to) = to.filter(|to| *to > after.capacity) {
-            let problem = format!("is {to}: the keyspace ends at {}", after.capacity);
-            return Err(bad_setting("--to", problem));
-        }
-        let mut to = Mark { next: to.unwrap_or(0), ..Mark::default() }.max(floor.mark);
-        if let Some(timeline) = after.definition.timeline()? {
-            let now_ms = inner.store.clock_ms(inner.clock.now_ms()).await?;
-            to.next = to.next.max(fence(&after, timeline, now_ms, asked)?);
-        }
-        let record = inner.store.advance(name, to, &inner.instance).await?;
-        raise_to(&inner.floors, name, record.mark).await?;
-        self.update_space(record.clone());
-        Ok(record)
+        let named = self.inner.store.count_names(Some(name)).await?;
+        self.report_on(record, available, named.get(name).copied().unwrap_or(0))
     }
 
     /// Appends a generation of longer keys, to which takes move on when the last one ends.
@@ -145,10 +124,29 @@ impl Service {
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?;
         let before = inner.store.space(name).await?;
+        let seen = floor.mark.max(inner.store.sighted(name).await?.unwrap_or_default());
+        let is_digest = before.definition.kind == Kind::Digest;
+        if let Some(&last) = seen.grown.list().last()
+            && is_digest
+            && length <= last
+        {
+            return Err(bad_setting(
+                "length",
+                format!("must be above {last}: `{name}` was seen with keys of that length already"),
+            ));
+        }
         let definition = before.definition.grow(length)?;
         definition.codec(name, &inner.master)?;
         let capacity = definition.capacity()?;
-        let record = inner.store.grow(name, &definition, capacity, &floor).await?;
+        let rolled_back = !before.mark.has_reached(seen);
+        let record = if rolled_back && is_digest {
+            // Keys of the new length cannot have been given before: with it, the space goes on.
+            let grown = Lengths::of(&definition.grown);
+            let to = seen.max(Mark { grown, ..before.mark });
+            inner.store.advance(name, to, &inner.instance).await?
+        } else {
+            inner.store.grow(name, &definition, capacity, &floor).await?
+        };
         raise_to(&inner.floors, name, record.mark).await?;
         self.update_space(record.clone());
         Ok(record)
@@ -181,18 +179,19 @@ impl Service {
         let tuning = wanted.tuning_over(&record.tuning);
         tuning.check()?;
         self.check_store_can(record.definition.kind, &tuning)?;
-        if tuning != record.tuning {
+        let tuned = tuning != record.tuning;
+        if tuned {
             let floor = floor_of(&self.inner.floors, &record.name).await?;
             record = self.inner.store.tune(&record.name, &tuning, &floor).await?;
             raise_to(&self.inner.floors, &record.name, record.mark).await?;
         }
-        self.open_space(record.clone()).await?;
+        self.check_secret(&record)?;
         self.update_space(record.clone());
-        Ok(Ensured { made: false, record })
+        Ok(Ensured { made: false, tuned, record })
     }
 
     /// Refuses what this store cannot do, with the reason.
-    fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
+    pub(super) fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
         let place = self.inner.store.place().kind;
         let keys = self.inner.store.keys();
         let refuse = |setting, problem: String| {
@@ -216,14 +215,17 @@ impl Service {
                 ),
             );
         }
-        if tuning.audit == Audit::Key && kind == Kind::Uuid {
-            return refuse("audit", "`key` does not go with kind uuid".to_owned());
+        if tuning.audit == Audit::Key && matches!(kind, Kind::Uuid | Kind::Digest) {
+            return refuse("audit", format!("`key` is not available for kind {kind}"));
         }
         Ok(())
     }
 
     /// How many keys wait in the pool of a space that has one.
-    async fn available_in(&self, record: &SpaceRecord) -> Result<Option<u64>, ServiceError> {
+    pub(super) async fn available_in(
+        &self,
+        record: &SpaceRecord,
+    ) -> Result<Option<u64>, ServiceError> {
         if record.definition.kind != Kind::Pooled {
             return Ok(None);
         }
@@ -234,6 +236,7 @@ impl Service {
         &self,
         record: SpaceRecord,
         available: Option<u64>,
+        named: u64,
     ) -> Result<SpaceReport, ServiceError> {
         let domain = record.definition.domain().map_err(DefinitionError::from)?;
         let leased = record.leased();
@@ -242,7 +245,8 @@ impl Service {
         let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(3_600.0);
         let space = self.known_space(&record.name);
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-        let (mut leased_rate, density) = (leased as f64 / age, leased as f64 / domain as f64);
+        let (mut leased_rate, density) =
+            (leased as f64 / age, leased.saturating_add(named) as f64 / domain as f64);
         if !record.definition.kind.counts() {
             leased_rate = 0.0;
         }
@@ -256,6 +260,7 @@ impl Service {
             .and_then(|time| Timestamp::now().checked_add(time).ok());
         Ok(SpaceReport {
             leased,
+            named,
             remaining,
             available,
             at_hand: space.as_ref().map_or(0, |space| space.mill.left()),
@@ -267,34 +272,6 @@ impl Service {
             record,
         })
     }
-}
-
-/// The tick from which on workers of an advanced space may be leased: no window that was granted
-/// before reaches beyond it, seen or not. Where that lies far ahead it has to be asked for, since
-/// there are no IDs until then.
-fn fence(
-    space: &SpaceRecord,
-    timeline: Timeline,
-    now_ms: i64,
-    asked: Option<u64>,
-) -> Result<u64, ServiceError> {
-    let (now, seen) = (timeline.tick_at(now_ms), space.mark.next);
-    let far = now.saturating_add(timeline.ticks_in(ADVANCE_MAX));
-    if let Some(to) = asked.filter(|to| *to > far.max(seen)) {
-        let at = timeline.time_of(to);
-        return Err(bad_setting("--to", format!("is {at}: there would be no IDs until then")));
-    }
-    let held = timeline.ticks_in(space.tuning.window());
-    let fence = now.saturating_add(held).saturating_add(1).max(seen).min(timeline.ticks());
-    if fence > far && asked != Some(fence) {
-        let at = timeline.time_of(fence);
-        let problem = format!(
-            "would have to be {fence}, which is {at}: a clock was that far ahead, and there would be \
-             no IDs until then. Make a new keyspace, or say `--to {fence}`"
-        );
-        return Err(bad_setting("--to", problem));
-    }
-    Ok(fence)
 }
 
 /// Refuses a time that has not begun, or is over soon.
@@ -312,7 +289,7 @@ fn check_time(timeline: Timeline, now_ms: i64) -> Result<(), ServiceError> {
     Err(bad_setting("epoch", problem))
 }
 
-fn bad_setting(setting: &'static str, problem: String) -> ServiceError {
+pub(super) fn bad_setting(setting: &'static str, problem: String) -> ServiceError {
     ServiceError::BadDefinition(DefinitionError::Setting { setting, problem })
 }
 

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use keymill_core::KeyText;
 
 use super::{Service, ServiceError, Space};
-use crate::floor::{floor_of, raise_to};
-use crate::mill::Dry;
-use crate::pool::Pool;
-use crate::refill::{check_grant, settle};
+use crate::fence::settle;
+use crate::floor::floor_of;
+use crate::mill::{Drawn, Dry};
+use crate::pool::{FRUITLESS_FILLS_MAX, Pool};
+use crate::refill::{check_grant, give_back_all};
 use crate::space::Audit;
 use crate::store::{GiveBack, LeaseAsk, StoreError};
 
@@ -19,6 +20,19 @@ const EXACT_LEASE_MAX: u64 = 100_000;
 
 /// The same of one claim.
 const EXACT_CLAIM_MAX: u64 = 10_000;
+
+/// How many ordinals are turned into keys before others get a turn: a fraction of a millisecond.
+const PIECE: u64 = 4_096;
+
+/// After so many ordinals without a key, a take gives up. They stay spent, so that the next one gets
+/// further; without an end, a keyspace whose next million keys are blocked would occupy a thread.
+pub(super) const FRUITLESS_MAX: u64 = 100_000;
+
+/// After how many of them others get a turn.
+const FRUITLESS_TURN: u64 = 64;
+
+/// The same for a command that ends.
+const EXACT_FRUITLESS_MAX: u64 = 10_000_000;
 
 /// The longest name of a caller.
 const CALLER_LEN_MAX: usize = 128;
@@ -32,7 +46,8 @@ pub struct Taken {
 
 impl Service {
     /// Takes `count` keys and gives each of them to `each`. Fewer only when the space ends
-    /// there; none at all is an error.
+    /// there; none at all is an error. A take that ends in an error, or is dropped, has drawn nothing:
+    /// what it had comes back, and what `each` was given must not be used.
     pub async fn take(
         &self,
         space: &Arc<Space>,
@@ -53,15 +68,28 @@ impl Service {
         if space.special.load(Ordering::Relaxed) {
             return Ok(Taken { count: space.take_on_record(count, caller, each).await? });
         }
-        let mut taken = 0;
+        let (mut taken, mut fruitless) = (0, 0);
+        let (mut drawn, deadline) = (Drawn::of(&space.mill), space.mill.deadline());
         while taken < count {
-            let ordinals = match space.mill.draw(u64::from(count - taken)).await {
+            let ordinals = match space.mill.draw(u64::from(count - taken), deadline).await {
                 Ok(ordinals) => ordinals,
                 Err(Dry::Exhausted { .. } | Dry::Sealed) if taken > 0 => break,
                 Err(dry) => return Err(space.refusal(dry)),
             };
-            taken += space.write_keys(ordinals, &mut each);
+            drawn.add(ordinals.clone());
+            let tried = ordinals.end - ordinals.start;
+            let made = space.write_keys(ordinals, &mut each).await;
+            taken += made;
+            if made == 0 {
+                drawn.spend_last();
+                fruitless += tried;
+                space.check_fruitless(fruitless, FRUITLESS_MAX)?;
+                yield_often(fruitless, tried).await;
+            } else {
+                fruitless = 0;
+            }
         }
+        drawn.keep();
         Ok(Taken { count: taken })
     }
 
@@ -69,7 +97,7 @@ impl Service {
     /// reference count that all threads would have to share; `None` where that is not possible.
     #[inline]
     pub fn take_now(&self, space: &str) -> Option<KeyText> {
-        let spaces = self.inner.spaces.load();
+        let spaces = self.inner.spaces.shard(space).load();
         let space = spaces.get(space).filter(|space| !space.special.load(Ordering::Relaxed))?;
         let ordinals = space.mill.try_draw(1).ok()??;
         // After the draw: it may be the first of a new generation.
@@ -96,13 +124,14 @@ impl Service {
             return self.claim_exactly(space, &pool, count, caller, each).await;
         }
         let inner = &self.inner;
-        let (mut taken, mut read) = (0, true);
+        let (mut taken, mut fruitless, mut read) = (0, 0, true);
         let mut last_lease = None;
         while taken < count && read {
             let ask = LeaseAsk {
                 space: space.name.clone(),
                 instance: inner.instance.clone(),
-                size: (count - taken).min(EXACT_LEASE_MAX),
+                // Where nothing but blocked keys came, more of them are leased at once.
+                size: (count - taken).max(fruitless).min(EXACT_LEASE_MAX),
                 share: 1,
                 floor: floor_of(&inner.floors, &space.name).await?,
                 last_lease,
@@ -115,24 +144,35 @@ impl Service {
             check_grant(&grant, ask.size);
             settle(&*inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
             last_lease = Some(grant.lease);
-            let end = grant.ordinals.end;
-            let each = |key: &[u8]| read = read && each(key);
-            taken += u64::from(if space.special.load(Ordering::Relaxed) {
-                space.hand_out(grant.ordinals, caller, each).await?
-            } else {
-                space.write_keys(grant.ordinals, each)
-            });
-            if taken >= count || !read {
+            let Range { start, end } = grant.ordinals;
+            let (mut at, before) = (start, taken);
+            while at < end && taken < count && read {
+                let run = at..end.min(at.saturating_add(count - taken));
+                at = run.end;
+                let each = |key: &[u8]| read = read && each(key);
+                taken += u64::from(if space.special.load(Ordering::Relaxed) {
+                    space.hand_out(run, caller, each).await?
+                } else {
+                    space.write_keys(run, each).await
+                });
+            }
+            fruitless = if taken == before { fruitless + (at - start) } else { 0 };
+            let given_up = space.check_fruitless(fruitless, EXACT_FRUITLESS_MAX);
+            if taken >= count || !read || given_up.is_err() {
+                let rest = at..end;
                 let back = GiveBack {
                     space: space.name.clone(),
                     instance: inner.instance.id.clone(),
                     lease: grant.lease,
-                    rest: end..end,
+                    end,
+                    closed_at: at,
+                    returned: if rest.is_empty() { Vec::new() } else { vec![rest] },
                     floor: floor_of(&inner.floors, &space.name).await?,
                 };
-                let mark = inner.store.give_back(&back).await?;
-                raise_to(&inner.floors, &space.name, mark).await?;
+                let closed = give_back_all(&*inner.store, &inner.floors, vec![back]).await?;
+                closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
             }
+            given_up?;
         }
         Ok(taken)
     }
@@ -168,7 +208,7 @@ impl Service {
         caller: &str,
         mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
-        let (mut taken, mut read) = (0, true);
+        let (mut taken, mut fruitless, mut read) = (0, 0, true);
         while taken < count && read {
             let tuning = space.record().tuning.clone();
             let reserve = tuning.audit == Audit::Key;
@@ -180,6 +220,10 @@ impl Service {
             }
             if claim.keys.is_empty() {
                 if tuning.low_water > 0 {
+                    fruitless += 1;
+                    if fruitless > FRUITLESS_FILLS_MAX {
+                        return Err(ServiceError::PoolFilling { space: space.name.clone() });
+                    }
                     match pool.top_up(&tuning).await {
                         Ok(_) => continue,
                         Err(StoreError::Exhausted { .. }) if taken > 0 => break,
@@ -191,6 +235,7 @@ impl Service {
                 }
                 return Err(ServiceError::PoolEmpty { space: space.name.clone() });
             }
+            fruitless = 0;
             let numbers = pool.claims.add(claim.keys, reserve);
             pool.claims.forget_below(numbers.start);
             let each = |key: &[u8]| read = read && each(key);
@@ -203,6 +248,13 @@ impl Service {
     pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
         let max = self.inner.limits.count_max;
         if (1..=max).contains(&count) { Ok(()) } else { Err(ServiceError::BadCount { max }) }
+    }
+}
+
+/// Gives others their turn now and then, while ordinals make no key.
+pub(super) async fn yield_often(fruitless: u64, tried: u64) {
+    if fruitless % FRUITLESS_TURN < tried {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -229,17 +281,42 @@ impl Space {
     /// Why there are no keys, in the words of this space's kind.
     pub(super) fn refusal(&self, dry: Dry) -> ServiceError {
         match ServiceError::dry(&self.name, dry) {
-            ServiceError::Exhausted { space, .. }
-                if self.claims.is_some() && self.record().tuning.low_water == 0 =>
-            {
+            ServiceError::Exhausted { space, .. } if self.is_empty_pool() => {
                 ServiceError::PoolEmpty { space }
             }
             error => error,
         }
     }
 
-    /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them.
-    fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
+    /// Refuses to look any further where so many ordinals in a row have made no key.
+    pub(super) fn check_fruitless(&self, count: u64, max: u64) -> Result<(), ServiceError> {
+        if count < max {
+            return Ok(());
+        }
+        let (space, name) = (self.name.clone(), &self.name);
+        let reason = format!(
+            "the next {count} keys all match the blocklist and were skipped; try again to skip more, \
+             or switch the blocklist off for `{name}` (`blocklist = false`)"
+        );
+        Err(ServiceError::Dry { space, reason })
+    }
+
+    /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others
+    /// get their turn between its pieces.
+    async fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8]) + Send) -> u32 {
+        let (mut start, mut count) = (ordinals.start, 0);
+        loop {
+            let end = ordinals.end.min(start.saturating_add(PIECE));
+            count += self.write_piece(start..end, &mut each);
+            start = end;
+            if start >= ordinals.end {
+                return count;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn write_piece(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
         let (blocklist, codec) = (self.blocklist.load(), self.codec());
         let shape = codec.shape();
         let mut count = 0;

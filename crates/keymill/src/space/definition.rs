@@ -116,6 +116,16 @@ impl Definition {
         self.shape_of(self.length)
     }
 
+    /// The length of the last generation.
+    pub fn length_last(&self) -> u8 {
+        self.grown.last().copied().unwrap_or(self.length)
+    }
+
+    /// How keys of the last generation are written.
+    pub fn shape_last(&self) -> Result<Shape, ShapeError> {
+        self.shape_of(self.length_last())
+    }
+
     /// How many generations there are.
     pub fn generations(&self) -> usize {
         1 + self.grown.len()
@@ -137,9 +147,8 @@ impl Definition {
     /// The same with a generation of longer keys behind the last.
     pub fn grow(&self, length: u8) -> Result<Definition, DefinitionError> {
         let problem = match self.kind {
-            Kind::Digest => "is digest, which does not grow: an input would have two keys",
             Kind::Snowflake | Kind::Uuid => "has as many keys as it ever will",
-            Kind::Shuffled | Kind::Sequential | Kind::Pooled => "",
+            Kind::Shuffled | Kind::Sequential | Kind::Pooled | Kind::Digest => "",
         };
         if !problem.is_empty() {
             return Err(setting("kind", problem));

@@ -151,6 +151,8 @@ impl SpaceSpec {
             ttl_seconds: self.ttl_seconds.unwrap_or(before.ttl_seconds),
             reserve_seconds: self.reserve_seconds.unwrap_or(before.reserve_seconds),
             window_seconds: self.window_seconds.unwrap_or(before.window_seconds),
+            importing: before.importing.clone(),
+            exported_for: before.exported_for.clone(),
         }
     }
 }

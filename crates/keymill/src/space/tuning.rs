@@ -49,9 +49,18 @@ pub struct Tuning {
     /// With kind `snowflake`, how many seconds ahead an instance may hold a worker: so long it goes
     /// on without the store, and so long the worker rests after a crash.
     pub window_seconds: u64,
+    /// Where the keyspace comes from, while it is being imported: until then it is sealed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub importing: Option<String>,
+    /// The one store that the keyspace was exported for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exported_for: Option<String>,
 }
 
 impl Tuning {
+    /// The furthest ahead that a worker may be held.
+    pub const WINDOW_MAX: Duration = Duration::from_secs(3_600);
+
     /// How long an instance can serve without the store.
     pub fn horizon(&self) -> Duration {
         Duration::from_secs(self.horizon_seconds)
@@ -98,7 +107,7 @@ impl Tuning {
         if !(5..=604_800).contains(&self.reserve_seconds) {
             return refuse("reserve_seconds", "must be from 5 to 604800 (a week)".to_owned());
         }
-        if !(1..=3_600).contains(&self.window_seconds) {
+        if !(1..=Self::WINDOW_MAX.as_secs()).contains(&self.window_seconds) {
             return refuse("window_seconds", "must be from 1 to 3600 (an hour)".to_owned());
         }
         Ok(())
@@ -117,6 +126,8 @@ impl Default for Tuning {
             ttl_seconds: 0,
             reserve_seconds: 5 * 60,
             window_seconds: 60,
+            importing: None,
+            exported_for: None,
         }
     }
 }

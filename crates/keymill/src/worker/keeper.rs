@@ -19,13 +19,16 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Worker;
 use crate::clock::{Clock, ClockWatch};
+use crate::fence::make_sure;
 use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
 use crate::refill::{Progress, stopped, tell};
 use crate::space::{Timeline, Tuning};
-use crate::store::{HeldWindow, Store, StoreError, Window, WindowAsk, WindowRelease};
+use crate::store::{
+    Confirm, Evidence, HeldWindow, Store, StoreError, Window, WindowAsk, WindowRelease,
+};
 
 /// How often a keeper with a window looks at the clock and at its rate.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -53,8 +56,6 @@ pub struct Keeper {
     pub clock: Clock,
     /// The space's changeable settings.
     pub tuning: watch::Receiver<Tuning>,
-    /// Ticks with every heartbeat.
-    pub heartbeat: watch::Receiver<u64>,
     /// Becomes true when the instance stops.
     pub stop: watch::Receiver<bool>,
     /// Whether the store was allowed although it is not safe: then every lease says so.
@@ -96,13 +97,12 @@ impl Keeper {
         loop {
             let wake_at = self.wake_at(worker, held, &retry).max(ask_from);
             let timed = retry.at.is_some() || held.is_some();
-            let mut beat = false;
             tokio::select! {
                 () = mill.low.notified() => {}
                 () = sleep_until(wake_at), if timed => {}
-                Ok(()) = self.heartbeat.changed() => beat = true,
                 () = stopped(&mut self.stop) => break,
             }
+            let beat = mill.was_beaten();
             if *mill.outlook() == Outlook::Sealed {
                 break;
             }
@@ -126,7 +126,7 @@ impl Keeper {
                 continue;
             }
             let length = self.length_to_ask(worker, held, retry.doubted.then_some(empty));
-            let answer = self.ask(worker, &mut held, length).await;
+            let answer = Box::pin(self.ask(worker, &mut held, length)).await;
             let mut pause = ASK_EVERY;
             match answer {
                 Ok(added) => {
@@ -274,8 +274,18 @@ impl Keeper {
         held: &mut Option<Held>,
         Answer { window, at }: &Answer,
     ) -> Result<Option<u64>, StoreError> {
-        raise_to(&self.floors, &self.space, window.mark).await?;
-        self.confirm(worker.timeline(), window).await?;
+        let last = window.ticks.end.saturating_sub(1);
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: window.mark,
+            evidence: Evidence::Lease {
+                lease: window.lease,
+                holder: self.instance.id.clone(),
+                end: worker.timeline().ordinals(window.worker, last..last).start + 1,
+            },
+            skips_in: 0..0,
+        };
+        make_sure(&*self.store, &self.floors, &change).await?;
         let Some(held) = held else { return Ok(None) };
         // This process may have been paused meanwhile.
         let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
@@ -334,19 +344,6 @@ impl Keeper {
         let unused_from = self.settle(worker, held, &answer).await?;
         self.release(timeline, old.window, unused_from).await;
         Ok(())
-    }
-
-    /// This process may have been paused between the commit and the floor, while the store was
-    /// taken back and moved on; from here on, whoever moves it on knows.
-    async fn confirm(&self, timeline: Timeline, window: &Window) -> Result<(), StoreError> {
-        let last = window.ticks.end.saturating_sub(1);
-        let ordinal = timeline.ordinals(window.worker, last..last).start;
-        let found = self.store.lease_of(&self.space, ordinal).await?;
-        if found.is_some_and(|it| it.lease == window.lease && it.holder.id == self.instance.id) {
-            return Ok(());
-        }
-        let lost = format!("lease {} of `{}` is not on record any more", window.lease, self.space);
-        Err(StoreError::went_back(&self.space, window.mark, lost))
     }
 
     /// Frees a worker from where nothing was drawn. Where that fails it rests until its window has

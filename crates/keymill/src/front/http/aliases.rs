@@ -1,14 +1,17 @@
-//! `/v1/spaces/{space}/aliases/{alias}`: keys that somebody chose.
+//! `/v1/spaces/{space}/aliases` and `…/{alias}`: keys that somebody chose.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State as Shared};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State as Shared};
 use bytes::Bytes;
 use hyper::StatusCode;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::audit::{PageQuery, checked};
 use super::{Problem, State};
+use crate::store::NameRecord;
 
 /// Whose alias it is.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -24,6 +27,75 @@ pub(super) struct AliasView {
     space: String,
     alias: String,
     owner: String,
+}
+
+/// An alias on record.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AliasRecordView {
+    space: String,
+    alias: String,
+    /// Empty where nobody said.
+    owner: String,
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+}
+
+/// A page of aliases.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Aliases {
+    aliases: Vec<AliasRecordView>,
+    /// Give this as `after` for the next page; none on the last.
+    next: Option<String>,
+}
+
+/// Aliases of a keyspace, by name.
+#[utoipa::path(get, path = "/v1/spaces/{space}/aliases", tag = "keys", operation_id = "list_aliases",
+    params(("space" = String, Path, description = "The keyspace"), PageQuery),
+    responses(
+        (status = 200, description = "A page of aliases", body = Aliases),
+        (status = 400, description = "`bad_parameter`", body = Problem),
+        (status = 404, description = "`unknown_space`", body = Problem),
+    ))]
+pub(super) async fn list(
+    Shared(state): Shared<State>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<Aliases>, Problem> {
+    let (Path(space), Query(query)) = (path?, query?);
+    let limit = checked(query.limit)?;
+    if query.after.as_deref().is_some_and(|after| after.contains(char::is_control)) {
+        let detail = "`after` must be the `next` of another page".to_owned();
+        return Err(Problem::bad_request("bad_parameter", detail));
+    }
+    let aliases = state.service.aliases(&space, query.after, limit).await?;
+    let last = aliases.last().filter(|_| aliases.len() == limit as usize);
+    let next = last.map(|last| last.key.clone());
+    Ok(Json(Aliases { aliases: aliases.into_iter().map(Into::into).collect(), next }))
+}
+
+/// One alias, with its owner and since when.
+#[utoipa::path(get, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys", operation_id = "show_alias",
+    params(
+        ("space" = String, Path, description = "The keyspace"),
+        ("alias" = String, Path, description = "The alias"),
+    ),
+    responses(
+        (status = 200, description = "The alias", body = AliasRecordView),
+        (status = 404, description = "`unknown_space`, `unknown_alias`", body = Problem),
+    ))]
+pub(super) async fn show(
+    Shared(state): Shared<State>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<AliasRecordView>, Problem> {
+    let Path((space, alias)) = path?;
+    Ok(Json(state.service.alias(&space, &alias).await?.into()))
+}
+
+impl From<NameRecord> for AliasRecordView {
+    fn from(name: NameRecord) -> AliasRecordView {
+        let NameRecord { space, key, owner, created_at, .. } = name;
+        AliasRecordView { space, alias: key, owner, created_at }
+    }
 }
 
 /// Takes a key by name. It is never handed out to anybody else.

@@ -30,11 +30,11 @@ pub(super) struct LeasesQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct InstancesQuery {
+pub(super) struct PageQuery {
     /// `next` of the page before.
-    after: Option<String>,
+    pub(super) after: Option<String>,
     /// How many: 100 if left out, at most 1000.
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 /// Leases, by keyspace and then by age.
@@ -72,11 +72,11 @@ pub(super) async fn leases(
 }
 
 /// Instances, by age.
-#[utoipa::path(get, path = "/v1/instances", tag = "audit", params(InstancesQuery),
+#[utoipa::path(get, path = "/v1/instances", tag = "audit", params(PageQuery),
     responses((status = 200, body = Instances), (status = 400, description = "`bad_parameter`", body = Problem)))]
 pub(super) async fn instances(
     Shared(state): Shared<State>,
-    query: Result<Query<InstancesQuery>, QueryRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<Instances>, Problem> {
     let Query(query) = query?;
     let limit = checked(query.limit)?;

@@ -16,6 +16,8 @@ use super::{aliases, audit, digests, explain, health, pool, spaces, take, used};
         spaces::list,
         spaces::show,
         spaces::put,
+        aliases::list,
+        aliases::show,
         aliases::put,
         aliases::delete,
         digests::post,

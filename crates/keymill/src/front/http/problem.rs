@@ -123,6 +123,7 @@ impl From<ServiceError> for Problem {
             ServiceError::WrongKind(_) => (S::CONFLICT, "wrong_kind"),
             ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
             ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
+            ServiceError::BadImport(_) => (S::BAD_REQUEST, "bad_import"),
             ServiceError::WentBack(_) => (S::SERVICE_UNAVAILABLE, "store_went_back"),
             ServiceError::Dry { .. } => (S::SERVICE_UNAVAILABLE, "dry"),
             ServiceError::StoreUnavailable(_) => (S::SERVICE_UNAVAILABLE, "store_unavailable"),

@@ -43,6 +43,8 @@ pub struct SpaceView {
     next: SafeNumber,
     /// Granted to instances, and perhaps handed out.
     leased: SafeNumber,
+    /// Aliases, keys in use elsewhere and digests on record.
+    named: SafeNumber,
     /// Not yet granted.
     remaining: SafeNumber,
     /// In the pool, where there is one.
@@ -156,6 +158,7 @@ impl From<SpaceReport> for SpaceView {
             capacity: record.capacity.into(),
             next: record.mark.next.into(),
             leased: report.leased.into(),
+            named: report.named.into(),
             remaining: report.remaining.into(),
             available: report.available.map(SafeNumber::from),
             at_hand: report.at_hand.into(),

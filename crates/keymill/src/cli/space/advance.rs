@@ -1,0 +1,128 @@
+//! `keymill space advance`: what it will do, the question, and what it has done.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::confirmed;
+use crate::service::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
+
+/// For how long IDs may be missing without a question.
+const WAIT_UNASKED_SECONDS: i64 = 300;
+
+pub(super) async fn run(
+    service: &Service,
+    name: &str,
+    mut ask: AdvanceAsk,
+    beyond: Option<&Path>,
+    yes: bool,
+) -> anyhow::Result<()> {
+    if let Some(file) = beyond {
+        let keys = read(service.highest_keys(name).await?, file)?;
+        tell_of_keys(name, &keys);
+        ask.beyond = Some(keys);
+    }
+    let plan = service.plan_advance(name, ask).await?;
+    tell_of_plan(&plan);
+    let waits = tell_of_wait(&plan)?;
+    let loses = beyond.is_some() || waits || plan.pooled.is_some_and(|pooled| pooled > 0);
+    if loses && !yes && !confirmed(&format!("Advance `{name}`?"))? {
+        bail!("not advanced");
+    }
+    let record = service.advance(&plan).await?;
+    let next = record.mark.next;
+    match record.definition.timeline()? {
+        Some(timeline) => eprintln!(
+            "keymill: `{name}` goes on beyond everything seen; its workers are leased again from {} on",
+            timeline.time_of(next)
+        ),
+        None => eprintln!(
+            "keymill: `{name}` goes on at ordinal {next}; skipped {} unused numbers, and discarded keys \
+             that were returned unused",
+            next - plan.before.mark.next
+        ),
+    }
+    eprintln!(
+        "keymill: aliases and keys in use that were added since the backup are lost: add them again before \
+         you start an instance, or they may be handed out"
+    );
+    Ok(())
+}
+
+/// Says until when a snowflake keyspace has no IDs, if that is long.
+fn tell_of_wait(plan: &AdvancePlan) -> anyhow::Result<bool> {
+    let Some(timeline) = plan.before.definition.timeline()? else { return Ok(false) };
+    let until = timeline.time_of(plan.next);
+    let wait = until.duration_since(jiff::Timestamp::now()).as_secs();
+    if wait <= WAIT_UNASKED_SECONDS {
+        return Ok(false);
+    }
+    eprintln!(
+        "keymill: nothing shows how far `{}` had come, so it will issue no IDs until {until}. If every \
+         instance is stopped and its `window_seconds` was never above {}, --to TICK makes that shorter",
+        plan.before.name, plan.before.tuning.window_seconds
+    );
+    Ok(true)
+}
+
+/// Reads keys in use, one a line; blank lines are none.
+fn read(mut keys: HighestKeys, file: &Path) -> anyhow::Result<HighestKeys> {
+    let input: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        Box::new(BufReader::new(opened))
+    };
+    for line in input.lines() {
+        let line = line.context("the keys in use cannot be read")?;
+        if !line.trim().is_empty() {
+            keys.add(line.trim());
+        }
+    }
+    Ok(keys)
+}
+
+fn tell_of_keys(name: &str, keys: &HighestKeys) {
+    eprintln!("keymill: read {} keys of `{name}`", keys.counted);
+    if keys.elsewhere > 0 {
+        eprintln!("keymill: ignored {} keys of other regions (another offset)", keys.elsewhere);
+    }
+    if keys.other > 0 {
+        eprintln!(
+            "keymill: ignored {} lines that are no keys of `{name}`: another length, or mistyped",
+            keys.other
+        );
+    }
+}
+
+fn tell_of_plan(plan: &AdvancePlan) {
+    let (name, from) = (&plan.before.name, plan.before.mark.next);
+    if !plan.highest.is_empty() {
+        eprintln!("keymill: the highest keys in use, aliases and imported keys left out:");
+        for (ordinal, key) in &plan.highest {
+            eprintln!("  {key}  ordinal {ordinal}");
+        }
+        eprintln!(
+            "keymill: beyond them, {} ordinals are skipped for keys that may be on their way",
+            plan.in_flight
+        );
+    }
+    if plan.before.definition.kind.counts() {
+        let left = plan.before.left().max(1);
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        let share = (plan.next - from) as f64 * 100.0 / left as f64;
+        eprintln!(
+            "keymill: `{name}` is at ordinal {from} and will go on at {}: {share:.4} % of what is left \
+             is skipped",
+            plan.next
+        );
+    }
+    if let Some(pooled) = plan.pooled.filter(|pooled| *pooled > 0) {
+        eprintln!(
+            "keymill: {pooled} keys that wait in the pool will be discarded, because some of them may \
+             be in use; run `keymill pool fill {name} --count {pooled}` afterwards"
+        );
+    }
+}
