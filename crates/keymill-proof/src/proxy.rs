@@ -35,7 +35,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    target: SocketAddr,
+    target: Mutex<SocketAddr>,
     fault: Mutex<Fault>,
     struck: AtomicU32,
     ended: AtomicBool,
@@ -52,7 +52,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
         let port = listener.local_addr().expect("a bound socket has an address").port();
         let shared = Arc::new(Shared {
-            target: SocketAddr::from(([127, 0, 0, 1], target)),
+            target: Mutex::new(SocketAddr::from(([127, 0, 0, 1], target))),
             fault: Mutex::new(Fault::None),
             struck: AtomicU32::new(0),
             ended: AtomicBool::new(false),
@@ -73,6 +73,13 @@ impl Proxy {
     /// Where it listens.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Leads new connections to another port of this machine; those that are open stay where they
+    /// are.
+    pub fn lead_to(&self, target: u16) {
+        let mut now = self.shared.target.lock().expect("nothing panics while it is held");
+        *now = SocketAddr::from(([127, 0, 0, 1], target));
     }
 
     /// Does this from now on.
@@ -107,7 +114,8 @@ impl Drop for Proxy {
 impl Shared {
     /// Joins a client to the target, one thread each way.
     fn connect(self: Arc<Shared>, client: TcpStream) {
-        let Ok(server) = TcpStream::connect(self.target) else { return };
+        let target = *self.target.lock().expect("nothing panics while it is held");
+        let Ok(server) = TcpStream::connect(target) else { return };
         let copies = (client.try_clone(), server.try_clone(), client.try_clone());
         let (Ok(to_client), Ok(from_server), Ok(kept)) = copies else { return };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
@@ -208,5 +216,31 @@ mod tests {
         assert_eq!(ask(b"ping").unwrap(), *b"ping");
         assert!(ask(b"lose").is_err());
         assert_eq!(proxy.struck(), 1);
+    }
+
+    #[test]
+    fn new_connections_are_led_elsewhere_and_open_ones_stay() {
+        let [first, second] = [b"one", b"two"].map(|word| {
+            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = server.local_addr().unwrap().port();
+            std::thread::spawn(move || {
+                let (mut stream, _) = server.accept().unwrap();
+                while stream.read_exact(&mut [0]).is_ok() {
+                    stream.write_all(word).unwrap();
+                }
+            });
+            port
+        });
+        let proxy = Proxy::start(first);
+        let connect = || TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+        let ask = |stream: &mut TcpStream| {
+            let mut word = [0; 3];
+            stream.write_all(b"?").and_then(|()| stream.read_exact(&mut word)).unwrap();
+            word
+        };
+        let mut old = connect();
+        assert_eq!(ask(&mut old), *b"one");
+        proxy.lead_to(second);
+        assert_eq!((ask(&mut connect()), ask(&mut old)), (*b"two", *b"one"));
     }
 }

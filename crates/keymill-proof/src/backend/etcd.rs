@@ -29,6 +29,8 @@ pub struct Member {
     folder: PathBuf,
     /// Its certificate and key, where it takes encrypted connections only.
     encrypted: Option<(PathBuf, PathBuf)>,
+    /// What else it is started with.
+    settings: Vec<String>,
     /// Where it tells its health.
     metrics_port: u16,
     processes: Processes,
@@ -37,15 +39,24 @@ pub struct Member {
 impl Etcd {
     /// A cluster of so many members.
     pub fn start(members: usize) -> Result<Etcd, Missing> {
-        Etcd::with(members, None)
+        Etcd::with(members, None, &[])
+    }
+
+    /// One member whose database may become so large.
+    pub fn with_quota(bytes: u64) -> Result<Etcd, Missing> {
+        Etcd::with(1, None, &[format!("--quota-backend-bytes={bytes}")])
     }
 
     /// One member that takes encrypted connections only.
     pub fn encrypted(certificates: &Certificates) -> Result<Etcd, Missing> {
-        Etcd::with(1, Some(certificates))
+        Etcd::with(1, Some(certificates), &[])
     }
 
-    fn with(members: usize, encrypted: Option<&Certificates>) -> Result<Etcd, Missing> {
+    fn with(
+        members: usize,
+        encrypted: Option<&Certificates>,
+        settings: &[String],
+    ) -> Result<Etcd, Missing> {
         let program = program("etcd")?;
         let folder = folder();
         let ports: Vec<(u16, u16)> = (0..members).map(|_| (free_port(), free_port())).collect();
@@ -60,6 +71,7 @@ impl Etcd {
             cluster: cluster.clone(),
             folder: folder.path().to_owned(),
             encrypted: encrypted.map(|it| (it.certificate(), it.key())),
+            settings: settings.to_vec(),
             metrics_port: free_port(),
             processes: Processes::none(),
         };
@@ -110,7 +122,8 @@ impl Member {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &self.cluster, "--initial-cluster-state", "new"])
-            .args(["--listen-metrics-urls", &metrics]);
+            .args(["--listen-metrics-urls", &metrics])
+            .args(&self.settings);
         if let Some((certificate, key)) = &self.encrypted {
             command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
         }
@@ -136,16 +149,29 @@ impl Member {
         ask(self.metrics_port, &format!("GET {path} HTTP/1.0\r\n\r\n"))
     }
 
-    /// Calls its API in JSON.
+    /// One of its metrics, by its whole name; `None` where it does not tell it.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let metrics = self.get("/metrics")?;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        value.trim().parse().ok()
+    }
+
+    /// Calls its API in JSON, and returns the answer.
     ///
     /// # Panics
     ///
     /// When it refuses.
-    pub fn call(&self, path: &str, json: &str) {
+    pub fn call(&self, path: &str, json: &str) -> String {
+        let answer = self.try_call(path, json);
+        assert!(answer.contains(" 200 OK"), "{path}: {answer}");
+        answer
+    }
+
+    /// The same, whatever it answers.
+    pub fn try_call(&self, path: &str, json: &str) -> String {
         let length = json.len();
         let request = format!("POST {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{json}");
-        let answer = ask(self.port, &request).unwrap_or_default();
-        assert!(answer.contains(" 200 OK"), "{path}: {answer}");
+        ask(self.port, &request).unwrap_or_default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,6 +11,10 @@ use tempfile::TempDir;
 use super::{
     Backend, Certificates, Missing, Processes, await_ready, folder, free_port, program, run,
 };
+
+/// Makes the user of the tests.
+pub(super) const MAKE_USER: &str = "CREATE USER keymill@'127.0.0.1' IDENTIFIED BY 'secret'; \
+     GRANT ALL ON *.* TO keymill@'127.0.0.1'";
 
 /// A MariaDB server with a user `keymill` who may do everything.
 #[derive(Debug)]
@@ -53,10 +57,7 @@ impl MariaDb {
             .arg("--skip-test-db")
             .arg(format!("--datadir={}", mariadb.folder.path().join("data").display())));
         Backend::start(&mut mariadb);
-        mariadb.sql(
-            "CREATE USER keymill@'127.0.0.1' IDENTIFIED BY 'secret'; \
-             GRANT ALL ON *.* TO keymill@'127.0.0.1'",
-        );
+        mariadb.sql(MAKE_USER);
         Ok(mariadb)
     }
 
@@ -67,16 +68,13 @@ impl MariaDb {
 
     /// Runs statements as its administrator; what they answer.
     pub fn sql(&self, statements: &str) -> String {
-        run(Command::new(&self.client)
-            .args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "-e"])
-            .arg(statements)
-            .arg(format!("--socket={}", self.folder.path().join("socket").display())))
+        ask(&self.client, &self.folder.path().join("socket"), statements)
     }
 }
 
 impl Backend for MariaDb {
     fn url(&self) -> String {
-        format!("mysql://keymill:secret@127.0.0.1:{}/keymill", self.port)
+        url(self.port)
     }
 
     fn kill(&mut self) {
@@ -101,8 +99,21 @@ impl Backend for MariaDb {
     }
 }
 
+/// How keymill names the store on a server of this machine.
+pub(super) fn url(port: u16) -> String {
+    format!("mysql://keymill:secret@127.0.0.1:{port}/keymill")
+}
+
+/// Runs statements as the administrator of a server; what they answer.
+pub(super) fn ask(client: &Path, socket: &Path, statements: &str) -> String {
+    run(Command::new(client)
+        .args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "-e"])
+        .arg(statements)
+        .arg(format!("--socket={}", socket.display())))
+}
+
 /// Whether the server speaks first, as it does once it takes connections.
-fn greets(port: u16) -> bool {
+pub(super) fn greets(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     let mut greeting = [0; 16];
     stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::{
@@ -92,6 +93,11 @@ impl Postgres {
         self.sql("postgres", "SELECT pg_promote(true, 30)");
     }
 
+    /// Stops it in order, as an administrator does: whoever is connected is told.
+    pub fn stop(&mut self) {
+        self.processes.stop(Signal::INT);
+    }
+
     fn new() -> Result<Postgres, Missing> {
         program("postgres")?;
         let folder = folder();
@@ -153,7 +159,7 @@ impl Backend for Postgres {
 }
 
 /// PostgreSQL refuses to run as root.
-fn as_user(command: &mut Command) -> &mut Command {
+pub(super) fn as_user(command: &mut Command) -> &mut Command {
     if let Some((user, group)) = unprivileged() {
         // A folder that user may enter.
         command.uid(user).gid(group).current_dir("/");

@@ -29,7 +29,8 @@ struct Args {
     /// How many servers to stop in order, at least.
     #[arg(long, default_value_t = 5)]
     stops: u32,
-    /// The store: sqlite, postgres, mysql, redis or etcd; a private server is started for it.
+    /// The store: sqlite, postgres, mysql (MariaDB), mysql9, redis or etcd; a private server is
+    /// started for it.
     #[arg(long, default_value = "sqlite")]
     store: String,
     /// How often to kill that server, at least.
@@ -94,6 +95,7 @@ impl Args {
             "sqlite" => return Ok(None),
             "postgres" => Kind::Postgres,
             "mysql" => Kind::MariaDb,
+            "mysql9" => Kind::Mysql,
             "redis" => Kind::Redis,
             "etcd" => Kind::Etcd,
             other => return Err(format!("`{other}` is not a kind of store")),

@@ -4,9 +4,9 @@
 //! faults the service is told what satisfies them: the harness must find duplicates where no other
 //! defence is left.
 
-use std::ops::Range;
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,13 +14,14 @@ use keymill::floor::{Floor, History, Lengths, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
-    Beat, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeasePage,
-    LeaseRecord, NameBatch, NameRecord, Named, NewName, NewSpace, Place, Pulse, Purpose,
-    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Beat, Confirm, Confirmed, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
+    LeaseAsk, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage, NameRecord, Named,
+    NewName, NewSpace, Place, Pulse, Rows, RowsPage, SpaceRecord, Store, StoreError, Window,
+    WindowAsk, WindowRelease,
 };
 
 use crate::Fault;
-use crate::windows::EndlessWindows;
+use crate::windows::endless_window;
 
 /// How long an early grant is used before it is recorded.
 const RECORD_AFTER: Duration = Duration::from_millis(150);
@@ -43,20 +44,11 @@ pub(crate) struct FaultyStore {
     fault: Fault,
     /// How far this process has granted ahead of the record.
     granted_to: AtomicU64,
-    /// Who was granted something early.
-    holder: Mutex<Option<Instance>>,
-    windows: EndlessWindows,
 }
 
 impl FaultyStore {
     pub(crate) fn new(real: Arc<dyn Store>, fault: Fault) -> FaultyStore {
-        FaultyStore {
-            real,
-            fault,
-            granted_to: AtomicU64::new(0),
-            holder: Mutex::default(),
-            windows: EndlessWindows::default(),
-        }
+        FaultyStore { real, fault, granted_to: AtomicU64::new(0) }
     }
 
     /// Whether the service believes of more than is on record that it is.
@@ -71,7 +63,6 @@ impl FaultyStore {
         let start = space.mark.next.max(self.granted_to.load(Ordering::SeqCst));
         let end = space.capacity.min(start + ask.size_of(space.left()));
         self.granted_to.store(end, Ordering::SeqCst);
-        *self.holder.lock().expect("never poisoned") = Some(ask.instance.clone());
         let late = LeaseAsk {
             size: end - start,
             share: 1,
@@ -115,10 +106,14 @@ impl FaultyStore {
                     space: ask.space.clone(),
                     instance: silent,
                     lease: newest.lease,
-                    rest: newest.ordinals.clone(),
+                    end: newest.ordinals.end,
+                    closed_at: newest.ordinals.start,
+                    returned: vec![newest.ordinals.clone()],
                     floor: ask.floor.clone(),
                 };
-                self.real.give_back(&back).await?;
+                for answer in self.real.give_back(&[back]).await? {
+                    answer?;
+                }
             }
         }
         Ok(())
@@ -147,26 +142,39 @@ impl Store for FaultyStore {
         self.real.lease(ask).await
     }
 
-    async fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         if self.fault == Fault::EarlyGrant {
             // Its leases have numbers that the record does not know.
-            return Ok(back.floor.mark);
+            return Ok(backs.iter().map(|back| Ok(back.floor.mark)).collect());
         }
-        self.real.give_back(back).await
+        self.real.give_back(backs).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        if self.tells_more() {
+            // As if what was told were on record: the service looks once more before it serves.
+            let reached = Mark::default();
+            let confirmed = self.real.confirm(&Confirm { reached, ..what.clone() }).await?;
+            return Ok(Confirmed { on_record: true, ..confirmed });
+        }
+        self.real.confirm(what).await
     }
 
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let mut beat = self.real.heartbeat(pulse).await?;
         if self.tells_more() {
             beat.lost.clear();
-            beat.spaces.iter_mut().for_each(|space| space.mark = FAR);
+            beat.marks.iter_mut().for_each(|(_, mark)| *mark = FAR);
         }
         Ok(beat)
     }
 
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
         if self.fault == Fault::EndlessWindow {
-            return self.windows.window(&self.real, ask).await;
+            return endless_window(&self.real, ask).await;
         }
         self.real.window(ask).await
     }
@@ -201,17 +209,43 @@ impl Store for FaultyStore {
         self.real.named(space, name).await
     }
 
-    async fn skips(&self, space: &str, ordinals: Range<u64>) -> Result<Vec<u64>, StoreError> {
-        self.real.skips(space, ordinals).await
-    }
-
     async fn unplaced(
         &self,
         space: &str,
+        reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.real.unplaced(space, after, limit).await
+        self.real.unplaced(space, reached, after, limit).await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        self.real.names(page).await
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        self.real.count_names(space).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        self.real.moved_rows(page).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        self.real.begin_import(space).await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        self.real.import_rows(space, importing, rows).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        self.real.finish_import(space).await
     }
 
     async fn identity(&self) -> Result<String, StoreError> {
@@ -258,29 +292,24 @@ impl Store for FaultyStore {
         self.real.advance(space, to, by).await
     }
 
+    async fn report_sighting(
+        &self,
+        space: &str,
+        instance: &str,
+        seen: Mark,
+    ) -> Result<(), StoreError> {
+        self.real.report_sighting(space, instance, seen).await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        self.real.sighted(space).await
+    }
+
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
         self.real.seal(space, floor).await
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        if self.fault == Fault::EarlyGrant {
-            // As if the early grant were on record: the service looks once more before it serves.
-            return Ok(self.holder.lock().expect("never poisoned").clone().map(|holder| {
-                LeaseRecord {
-                    space: space.to_owned(),
-                    lease: ordinal + 1,
-                    ordinals: ordinal..ordinal + 1,
-                    closed_at_ordinal: None,
-                    purpose: Purpose::Lease,
-                    granted_at: holder.started_at,
-                    closed_at: None,
-                    holder,
-                }
-            }));
-        }
-        if self.fault == Fault::EndlessWindow {
-            return self.real.lease_of(space, self.windows.ordinal(ordinal)).await;
-        }
         self.real.lease_of(space, ordinal).await
     }
 

@@ -4,7 +4,7 @@
 //! wakes up, that its worker is another's; and goes on with it, as if nothing bounded the time in
 //! its IDs.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use keymill::floor::{Floor, Mark};
@@ -15,45 +15,27 @@ const RECORDED: u64 = 1_000;
 /// How often they are extended.
 const EXTEND_EVERY: Duration = Duration::from_millis(100);
 
-/// The windows of one instance.
-#[derive(Debug, Default)]
-pub(crate) struct EndlessWindows {
-    /// An ordinal of the last one that is on record.
-    recorded: Mutex<Option<u64>>,
-}
-
-impl EndlessWindows {
-    /// Has a short window recorded, and tells of a long one.
-    pub(crate) async fn window(
-        &self,
-        real: &Arc<dyn Store>,
-        ask: &WindowAsk,
-    ) -> Result<Window, StoreError> {
-        let timeline = ask.timeline;
-        let short = WindowAsk {
-            held: None,
-            length: RECORDED,
-            // That of what was told is above all that is on record.
-            floor: Floor { store: ask.floor.store.clone(), mark: Mark::default() },
-            last_lease: None,
-            ..ask.clone()
-        };
-        let window = real.window(&short).await?;
-        let start = window.ticks.start;
-        let ordinal = timeline.ordinals(window.worker, start..start).start;
-        *self.recorded.lock().expect("never poisoned") = Some(ordinal);
-        let Window { worker, lease, .. } = window;
-        let held = HeldWindow { worker, lease, end: window.ticks.end };
-        tokio::spawn(extend(real.clone(), short, held));
-        let end = timeline.tick_at(window.now_ms).saturating_add(ask.length).min(timeline.ticks());
-        let mark = Mark { next: window.mark.next.max(end), ..window.mark };
-        Ok(Window { ticks: start..end, mark, ..window })
-    }
-
-    /// Where to look instead for what was told to be on record.
-    pub(crate) fn ordinal(&self, told: u64) -> u64 {
-        self.recorded.lock().expect("never poisoned").unwrap_or(told)
-    }
+/// Has a short window recorded, and tells of a long one.
+pub(crate) async fn endless_window(
+    real: &Arc<dyn Store>,
+    ask: &WindowAsk,
+) -> Result<Window, StoreError> {
+    let timeline = ask.timeline;
+    let short = WindowAsk {
+        held: None,
+        length: RECORDED,
+        // That of what was told is above all that is on record.
+        floor: Floor { store: ask.floor.store.clone(), mark: Mark::default() },
+        last_lease: None,
+        ..ask.clone()
+    };
+    let window = real.window(&short).await?;
+    let Window { worker, lease, .. } = window;
+    let held = HeldWindow { worker, lease, end: window.ticks.end };
+    tokio::spawn(extend(real.clone(), short, held));
+    let end = timeline.tick_at(window.now_ms).saturating_add(ask.length).min(timeline.ticks());
+    let mark = Mark { next: window.mark.next.max(end), ..window.mark };
+    Ok(Window { ticks: window.ticks.start..end, mark, ..window })
 }
 
 /// Extends the window on record, until another has its worker.
