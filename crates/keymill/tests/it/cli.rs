@@ -1,7 +1,10 @@
 //! The command line, as a person or a script meets it.
 
+mod advance;
 mod growth;
+mod moving;
 mod names;
+mod paths;
 mod settings;
 mod spaces;
 mod stores;

@@ -44,7 +44,16 @@ async fn the_first_schema_still_works_on_postgres() {
 
 #[tokio::test]
 async fn the_first_schema_still_works_on_mysql() {
-    let Some(url) = servers::new_store("mysql") else { return };
+    check_mysql("mysql").await;
+}
+
+#[tokio::test]
+async fn the_first_schema_still_works_on_mysql9() {
+    check_mysql("mysql9").await;
+}
+
+async fn check_mysql(kind: &str) {
+    let Some(url) = servers::new_store(kind) else { return };
     let store = keymill::store::open(&url, Opening::default()).await.unwrap();
     let mut first = mysql_async::Conn::from_url(&url).await.unwrap();
     for statement in statements().iter().chain(&updates("1700000000001")) {

@@ -9,8 +9,10 @@ pub(crate) fn new_store(kind: &str) -> Option<String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let variable = format!("KEYMILL_TEST_{}", kind.to_uppercase());
     let Ok(server) = std::env::var(&variable) else {
-        let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(!in_ci, "{variable} is not set, and CI must test on every store");
+        let is_set = |name: &str| std::env::var(name).is_ok_and(|value| value == "true");
+        // Of this one `./test` says that it could not be fetched.
+        let excused = kind == "mysql9" && is_set("KEYMILL_TEST_WITHOUT_MYSQL9");
+        assert!(!is_set("CI") || excused, "{variable} is not set, and CI must test on every store");
         eprintln!("\n*** NOT TESTED: {variable} is not set; see CONTRIBUTING.md ***\n");
         return None;
     };

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use keymill::clock::Clock;
-use keymill::service::{Limits, Service, ServiceError, Setup, Space, State};
+use keymill::service::{AdvanceAsk, Limits, Service, ServiceError, Setup, Space, State};
 use keymill::space::{Audit, Kind, SpaceSpec};
+use keymill::store::SpaceRecord;
 use keymill_core::{Blocklist, Layout};
 
 const SECOND: i64 = 1_000_000;
@@ -65,23 +66,32 @@ async fn the_only_worker_goes_on_once_the_clock_has_caught_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_advance_fences_windows_that_nobody_has_seen() {
     let folder = tempfile::tempdir().unwrap();
-    let service = start(folder.path(), None, Clock::default()).await;
+    let shift = Arc::new(AtomicI64::new(0));
+    let clock = Clock::shifted(shift.clone());
+    let service = start(folder.path(), None, clock.clone()).await;
     let space = ids(&service, "41/10/12").await;
     let timeline = space.record().definition.timeline().unwrap().unwrap();
-    let now = || timeline.tick_at(jiff::Timestamp::now().as_millisecond());
-    let before = now();
-    let record = service.advance("ids", None).await.unwrap();
-    assert!(record.base > before + 1_000 && record.base <= now() + 1_001, "{}", record.base);
+    let now = || timeline.tick_at(clock.now_ms());
+    // Windows are a second long, and may have been an hour before a backup was restored that this
+    // data directory went back with.
+    let (before, hour) = (now(), 3_600_000);
+    let record = advance(&service, None).await.unwrap();
+    assert!(record.base > before + hour && record.base <= now() + hour + 1, "{}", record.base);
     let refusal = service.take(&space, 1, "", |_| {}).await.unwrap_err();
     assert!(refusal.to_string().contains("was advanced"), "{refusal}");
+    shift.fetch_add(HOUR, Ordering::SeqCst);
     let mut seen = Seen::default();
     seen.take_until(&service, &space).await;
     let first = seen.ids.iter().min().unwrap();
     assert!(timeline.layout.fields(*first).unwrap().tick >= record.base);
 
-    let far = now() + 3 * 3_600_000;
-    let refusal = service.advance("ids", Some(far)).await.unwrap_err().to_string();
+    let far = now() + 3 * hour;
+    let refusal = advance(&service, Some(far)).await.unwrap_err().to_string();
     assert!(refusal.contains("no IDs until then"), "{refusal}");
+    // Whoever says how far it had come knows what was in use: then windows are as long as on record.
+    let to = now() + 3_000;
+    let record = advance(&service, Some(to)).await.unwrap();
+    assert!(record.base >= to && record.base < to + hour, "{} for {to}", record.base);
     service.stop(Duration::from_secs(5)).await;
 }
 
@@ -95,10 +105,10 @@ async fn an_advance_into_the_far_future_has_to_be_asked_for() {
     Seen::default().take_for(&ahead, &space, Duration::from_millis(10)).await;
     ahead.stop(Duration::from_secs(5)).await;
     let service = start(folder.path(), None, Clock::default()).await;
-    let refusal = service.advance("ids", None).await.unwrap_err().to_string();
+    let refusal = advance(&service, None).await.unwrap_err().to_string();
     let (_, hint) = refusal.split_once("say `--to ").expect("a hint");
     let to: u64 = hint.trim_end_matches('`').parse().unwrap();
-    assert!(service.advance("ids", Some(to)).await.unwrap().base >= to);
+    assert!(advance(&service, Some(to)).await.unwrap().base >= to);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,6 +269,11 @@ async fn ids(service: &Service, layout: &str) -> Arc<Space> {
     };
     service.ensure_space("ids", &wanted).await.unwrap();
     service.space("ids").await.unwrap()
+}
+
+async fn advance(service: &Service, to: Option<u64>) -> Result<SpaceRecord, ServiceError> {
+    let plan = service.plan_advance("ids", AdvanceAsk { to, ..AdvanceAsk::default() }).await?;
+    service.advance(&plan).await
 }
 
 async fn start(folder: &Path, worker: Option<u32>, clock: Clock) -> Service {

@@ -2,27 +2,41 @@
 //!
 //! Adding a store is one line in [`on_every_store`]. A case never knows which store it runs on.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
-use keymill::store::{Created, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Store, StoreError};
+use keymill::store::{
+    Confirm, Confirmed, Created, Evidence, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Pulse,
+    Store, StoreError,
+};
 
+mod confirm;
 mod grow;
+mod heartbeat;
 mod keys;
 mod leases;
+mod moving;
 mod names;
 mod record;
+mod returns;
+mod sightings;
 mod spaces;
 mod went_back;
 mod windows;
 
+use confirm::*;
 use grow::*;
+use heartbeat::*;
 use keys::*;
 use leases::*;
+use moving::*;
 use names::*;
 use record::*;
+use returns::*;
+use sightings::*;
 use spaces::*;
 use went_back::*;
 use windows::*;
@@ -33,6 +47,7 @@ macro_rules! on_every_store {
         on_sqlite! { sqlite $($case)* }
         on_servers! { postgres, postgres $($case)* }
         on_servers! { mysql, mysql $($case)* }
+        on_servers! { mysql9, mysql9 $($case)* }
         on_servers! { redis, redis $($case)* }
         #[cfg(feature = "etcd")]
         on_servers! { etcd, etcd $($case)* }
@@ -45,6 +60,7 @@ macro_rules! on_stores_with_keys {
         on_sqlite! { keys_on_sqlite $($case)* }
         on_servers! { keys_on_postgres, postgres $($case)* }
         on_servers! { keys_on_mysql, mysql $($case)* }
+        on_servers! { keys_on_mysql9, mysql9 $($case)* }
         on_servers! { keys_on_redis, redis $($case)* }
     };
 }
@@ -55,6 +71,7 @@ macro_rules! on_stores_that_note_keys {
         on_sqlite! { notes_on_sqlite $($case)* }
         on_servers! { notes_on_postgres, postgres $($case)* }
         on_servers! { notes_on_mysql, mysql $($case)* }
+        on_servers! { notes_on_mysql9, mysql9 $($case)* }
     };
 }
 
@@ -102,6 +119,19 @@ on_every_store! {
     what_came_back_is_granted_first
     only_the_holder_gives_back_and_only_once
     a_rest_that_does_not_end_where_the_lease_does_is_not_taken
+    leases_of_many_spaces_come_back_at_once_and_each_is_judged_alone
+    hundreds_of_leases_come_back_at_once
+    what_came_back_below_the_end_of_drawing_is_granted_again
+    a_lease_is_confirmed_with_its_skips_in_one_answer
+    a_mark_above_the_stores_is_a_store_that_went_back
+    a_lease_of_another_or_a_shorter_one_is_not_on_record
+    a_name_is_on_record_for_its_owner_until_it_is_removed
+    sightings_rise_by_instance_and_change_no_mark
+    nothing_is_sighted_of_a_space_that_is_not_there
+    an_advance_goes_beyond_sightings_and_drops_them
+    a_heartbeat_tells_marks_in_the_order_of_bytes
+    a_heartbeat_brings_the_records_of_what_changed
+    a_heartbeat_tells_every_lease_that_is_gone
     a_change_below_the_floor_is_refused
     another_store_is_refused
     a_space_that_is_gone_is_a_store_that_went_back
@@ -120,6 +150,8 @@ on_every_store! {
     a_batch_tells_of_each_name
     names_know_the_floor_and_the_seal
     keys_in_use_elsewhere_are_taken_and_skipped
+    names_of_a_purpose_are_listed_by_key_page_by_page
+    names_are_counted_by_space
     a_key_is_a_name_or_granted_never_both
     growing_makes_more_ordinals
     a_growth_is_made_once
@@ -135,6 +167,7 @@ on_every_store! {
     many_instances_at_once_never_share_an_ordinal
     a_worker_is_leased_with_a_window_that_is_on_record
     an_extension_begins_where_the_window_ended
+    a_tenancy_is_on_record_as_far_as_its_window_reaches
     an_extension_that_adds_nothing_changes_nothing
     instances_get_the_lowest_workers_that_are_free
     what_is_not_held_just_so_is_not_extended
@@ -153,6 +186,14 @@ on_every_store! {
     many_instances_at_once_never_share_a_worker
     however_instances_race_the_windows_of_a_worker_are_disjoint
     a_safe_store_has_no_unsafe_finding
+    a_moved_space_has_the_same_rows_and_goes_on_where_it_was
+    nothing_is_taken_of_a_space_that_is_being_imported
+    a_change_of_settings_does_not_end_an_import
+    rows_that_are_there_stay_as_they_are
+    only_a_space_that_is_importing_takes_rows
+    many_rows_are_imported_at_once_and_their_holders_known
+    keys_in_use_are_taken_whichever_store_they_come_from
+    a_worker_is_held_wherever_its_window_is_moved_to
 }
 
 on_stores_with_keys! {
@@ -185,6 +226,15 @@ on_stores_with_keys! {
     a_digest_without_a_free_candidate_has_no_key
     instances_at_once_agree_on_digests
     the_key_of_a_digest_is_nobody_elses
+    a_digest_chosen_by_other_generations_is_outdated
+    a_used_key_is_on_record_for_the_instance_that_claimed_it
+    a_digest_is_on_record_with_its_key
+    a_key_that_moves_is_always_found
+    a_moved_pool_has_the_same_keys
+    nothing_is_claimed_of_a_pool_that_is_being_imported
+    what_was_available_before_an_advance_is_not_after_a_move
+    a_used_key_is_never_available_where_both_were_moved
+    moved_digests_give_the_same_keys
 }
 
 on_stores_that_note_keys! {
@@ -196,10 +246,12 @@ on_stores_that_note_keys! {
     reserved_keys_are_released_by_their_holder_and_once
     a_reserved_key_that_is_retired_is_not_handed_out
     notes_of_leased_keys_are_rows
+    a_noted_key_is_on_record_and_a_reserved_one_is_not
     keys_reserved_before_an_advance_are_not_handed_out
     notes_and_reservations_below_the_floor_are_refused
     used_keys_are_listed_by_caller
     used_keys_of_the_same_time_are_listed_by_id
+    reserved_keys_are_available_where_they_are_moved_to
 }
 
 struct Case {
@@ -268,21 +320,70 @@ impl Case {
         }
     }
 
-    async fn give_back(&self, grant: &Grant, undrawn: u64) -> Result<Mark, StoreError> {
+    /// Another space, through the same handle.
+    fn beside(&self, space: String) -> Case {
+        let (url, store) = (self.url.clone(), self.store.clone());
+        Case { url, store, instance: self.instance.clone(), space }
+    }
+
+    /// A lease of which the last so many ordinals were not drawn.
+    async fn back(&self, grant: &Grant, undrawn: u64) -> GiveBack {
         let end = grant.ordinals.end;
-        let back = GiveBack {
+        GiveBack {
             space: self.space.clone(),
             instance: self.instance.id.clone(),
             lease: grant.lease,
-            rest: end - undrawn..end,
+            end,
+            closed_at: end - undrawn,
+            returned: Vec::from_iter((undrawn > 0).then_some(end - undrawn..end)),
             floor: self.floor(0, 0).await,
-        };
-        self.store.give_back(&back).await
+        }
+    }
+
+    async fn give_back(&self, grant: &Grant, undrawn: u64) -> Result<Mark, StoreError> {
+        self.give_back_as(&self.back(grant, undrawn).await).await
+    }
+
+    async fn give_back_as(&self, back: &GiveBack) -> Result<Mark, StoreError> {
+        give_back_one(&*self.store, back).await
+    }
+
+    /// A sign of life of an instance that has, and serves, nothing.
+    fn pulse(&self) -> Pulse {
+        Pulse {
+            instance: self.instance.clone(),
+            address: None,
+            stopping: false,
+            last_leases: Vec::new(),
+            serves: Vec::new(),
+        }
+    }
+
+    /// Looks for what a change has left, in a space that has come at least this far.
+    async fn confirm(
+        &self,
+        reached: Mark,
+        evidence: Evidence,
+        skips_in: Range<u64>,
+    ) -> Result<Confirmed, StoreError> {
+        let space = self.space.clone();
+        self.store.confirm(&Confirm { space, reached, evidence, skips_in }).await
+    }
+
+    /// The ordinals that names occupy.
+    async fn skips(&self, ordinals: Range<u64>) -> Vec<u64> {
+        self.confirm(Mark::default(), Evidence::Mark, ordinals).await.unwrap().skips
     }
 
     async fn mark(&self) -> Mark {
         self.store.space(&self.space).await.unwrap().mark
     }
+}
+
+async fn give_back_one(store: &dyn Store, back: &GiveBack) -> Result<Mark, StoreError> {
+    let mut answers = store.give_back(std::slice::from_ref(back)).await?;
+    assert_eq!(answers.len(), 1, "an answer for each");
+    answers.remove(0)
 }
 
 fn to(next: u64) -> Mark {

@@ -1,5 +1,7 @@
 //! Names: aliases, and keys that are in use elsewhere.
 
+use serde_json::{Value, json};
+
 use super::{Place, failed, stderr};
 
 #[test]
@@ -44,12 +46,47 @@ fn an_alias_is_added_and_removed() {
 }
 
 #[test]
+fn aliases_are_listed_and_shown() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    for (alias, owner) in [("sale", "me"), ("Zebra", ""), ("gone", "me")] {
+        place.ok(&["alias", "add", "default", alias, "--owner", owner]);
+    }
+    place.ok(&["alias", "remove", "default", "gone", "--owner", "me"]);
+    let listed = place.ok(&["alias", "list", "default"]);
+    let words: Vec<Vec<&str>> = listed.lines().map(|it| it.split_whitespace().collect()).collect();
+    assert_eq!((words.len(), words[0][0], &words[1][..2]), (2, "Zebra", &["sale", "me"][..]));
+    let json = place.ok(&["alias", "list", "default", "--json"]);
+    let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&rows[0]["alias"], &rows[0]["owner"]), (&json!("Zebra"), &json!("")));
+    assert_eq!((&rows[1]["alias"], &rows[1]["space"]), (&json!("sale"), &json!("default")));
+    assert!(rows[1]["created_at"].is_string(), "{json}");
+    let shown = place.ok(&["alias", "show", "default", "sale", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), rows[1]);
+    for nobody in ["gone", "Sale", "nope"] {
+        place.fails(&["alias", "show", "default", nobody], 1, "no alias");
+    }
+    place.fails(&["alias", "list", "nowhere"], 1, "no keyspace `nowhere`");
+    // More than are read at once.
+    let db = rusqlite::Connection::open(place.path().join("keymill/keymill.db")).unwrap();
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+        INSERT INTO names (space, key, ordinal, purpose, owner, created_at)
+        SELECT 'default', 'many-' || i, NULL, 'alias', '', 0 FROM n";
+    assert_eq!(db.execute(many, []).unwrap(), 2_500);
+    db.close().unwrap();
+    let listed = place.ok(&["alias", "list", "default"]);
+    let keys: Vec<&str> = listed.lines().filter_map(|it| it.split_whitespace().next()).collect();
+    assert_eq!(keys.len(), 2_502);
+    assert!(keys.is_sorted_by(|one, two| one < two), "in the order of bytes, each once");
+}
+
+#[test]
 fn an_alias_that_another_region_will_have_is_refused() {
     let place = Place::new();
     let secret = "one secret of both regions, long enough for it";
     let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", secret).output().unwrap();
     let create = ["space", "create", "odd", "--kind", "sequential", "--alphabet", "decimal"];
-    let rest = ["--length", "2", "--step", "2", "--offset", "1"];
+    let rest = ["--length", "2", "--step", "2", "--offset", "1", "--new-store"];
     assert!(run(&[&create[..], &rest].concat()).status.success());
     failed(&run(&["alias", "add", "odd", "42"]), 1, "another region");
     assert!(run(&["alias", "add", "odd", "43"]).status.success());

@@ -58,3 +58,34 @@ fn the_keys_between_two_times_are_those_of_their_leases() {
     let other = ["space", "bounds", "default", "--from", "2020-01-01T00:00:00Z", "--to"];
     place.fails(&[&other[..], &["2900-01-01T00:00:00Z"]].concat(), 1, "no order of time");
 }
+
+#[test]
+fn a_key_below_the_start_of_a_keyspace_is_unknown() {
+    let place = Place::new();
+    let create = ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal"];
+    place.ok(&[&create[..], &["--length", "4", "--start", "100"]].concat());
+    assert_eq!(place.ok(&["take", "t"]), "0100\n");
+    let told = place.ok(&["explain", "t", "0005"]);
+    assert!(told.contains("state      unknown:") && told.contains("`--start`"), "{told}");
+    for (key, state) in [("0100", "issued"), ("0101", "unissued")] {
+        let told = place.ok(&["explain", "t", key]);
+        assert!(told.contains(&format!("state      {state}:")), "{told}");
+    }
+}
+
+#[test]
+fn keys_in_use_count_among_what_a_guess_may_hit() {
+    let place = Place::new();
+    place.ok(&["space", "create", "codes", "--alphabet", "decimal", "--length", "6"]);
+    let shown = place.ok(&["space", "show", "codes"]);
+    assert!(shown.contains("guessing     never"), "{shown}");
+    let keys: String = (0..10_000).map(|number| format!("{number:06}\n")).collect();
+    std::fs::write(place.path().join("used.txt"), keys).unwrap();
+    place.ok(&["space", "import-used", "codes", "used.txt"]);
+    let shown = place.ok(&["space", "show", "codes"]);
+    assert!(shown.contains("named        10000 "), "{shown}");
+    assert!(shown.contains("guessing     1 in 100\n"), "{shown}");
+    assert!(place.ok(&["space", "list"]).contains("1 in 100 "), "in the list, too");
+    let json = place.ok(&["space", "show", "codes", "--json"]);
+    assert!(json.contains("\"named\": 10000") && json.contains("\"density\": 0.01"), "{json}");
+}

@@ -97,4 +97,56 @@ fn what_holds_the_secret_is_for_its_owner_alone() {
         std::fs::metadata(path).unwrap().permissions().mode() & 0o777
     };
     assert_eq!((mode("keymill"), mode("keymill/keymill.db")), (0o700, 0o600));
+    let database = ["keymill.db-lock", "keymill.db-floors.log", "keymill.db-floors.lock"];
+    for file in database.into_iter().chain(["floors.log", "floors.lock"]) {
+        assert_eq!(mode(&format!("keymill/{file}")), 0o600, "{file}");
+    }
+}
+
+const SECRET: &str = "a secret from outside, as a container has it";
+
+/// The schema may be made anew by somebody who has no secret.
+#[test]
+fn a_store_without_a_keyspace_is_as_good_as_none_where_the_secret_is_given() {
+    let place = Place::new();
+    place.ok(&["store", "identity"]);
+    let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", SECRET).output().unwrap();
+    failed(&run(&["take"]), 1, "--new-store");
+    assert!(run(&["take", "--new-store"]).status.success());
+    assert!(run(&["take"]).status.success());
+}
+
+/// A container without its volume: the secret is the same, and every key would be too.
+#[test]
+fn an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given() {
+    let place = Place::new();
+    let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", SECRET).output().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let commands: [&[&str]; 4] = [&["take"], &serve, &["store", "migrate"], &["store", "check"]];
+    for command in commands {
+        failed(&run(command), 1, "pass --new-store if no key of it was ever handed out");
+        assert!(!place.path().join("keymill/keymill.db").exists(), "{command:?}");
+    }
+    // An empty file is no store either, and stays what it is.
+    let file = place.path().join("keymill/keymill.db");
+    std::fs::write(&file, "").unwrap();
+    failed(&run(&["take"]), 1, "--new-store");
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+    std::fs::write(place.path().join("secret.txt"), SECRET).unwrap();
+    let by_file = place.command(&["take"]).env("KEYMILL_SECRET_FILE", "secret.txt").output();
+    failed(&by_file.unwrap(), 1, "--new-store");
+    assert!(run(&["take", "--new-store"]).status.success());
+    assert!(run(&["take"]).status.success(), "the next start needs no flag");
+}
+
+#[test]
+fn an_empty_store_is_created_with_the_variable_and_never_with_require_existing() {
+    let place = Place::new();
+    let with = |args: &[&str]| {
+        let mut command = place.command(args);
+        command.env("KEYMILL_SECRET", SECRET).env("KEYMILL_NEW_STORE", "true").output().unwrap()
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--require-existing"];
+    failed(&with(&serve), 1, "--require-existing forbids creating it");
+    assert!(with(&["take"]).status.success());
 }

@@ -93,7 +93,7 @@ async fn uuids_are_handed_out_and_tell_their_time() {
         (json!({"uuid_version": 1}), "must be 4 or 7"),
         (json!({"length": 8}), "does not go with kind uuid"),
         (json!({"prefix": "x_"}), "does not go with kind uuid"),
-        (json!({"audit": "key"}), "does not go with kind uuid"),
+        (json!({"audit": "key"}), "is not available for kind uuid"),
     ] {
         let mut wanted = wanted;
         wanted["kind"] = json!("uuid");

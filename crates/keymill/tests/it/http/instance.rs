@@ -29,12 +29,37 @@ async fn whoever_watches_is_told() {
 }
 
 #[tokio::test]
+async fn an_empty_pool_that_was_asked_for_is_told_with_what_to_do() {
+    let instance = Instance::start().await;
+    instance.put("coupons", &json!({"kind": "pooled"})).await;
+    let take = async || instance.call("POST", "/v1/spaces/coupons/keys").await.status;
+    let ready = async || instance.call("GET", "/readyz").await;
+    assert_eq!(ready().await.json()["problems"], json!([]), "nobody has asked for it");
+    assert_eq!(take().await, 409);
+    let told = ready().await;
+    assert_eq!((told.status, &told.json()["ready"]), (200, &json!(true)), "{}", told.body);
+    let problem = told.json()["problems"][0].clone();
+    assert_eq!((&problem["code"], &problem["space"]), (&json!("pool_empty"), &json!("coupons")));
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("keymill pool fill coupons"), "{detail}");
+    let fill = keymill::service::Filling::Add(100);
+    instance.service.fill_pool("coupons", fill, |_, _| {}).await.unwrap();
+    instance.service.announce("here".to_owned());
+    let begin = std::time::Instant::now();
+    while take().await != 200 {
+        assert!(begin.elapsed().as_secs() < 20, "it is never found filled");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(ready().await.json()["problems"], json!([]));
+}
+
+#[tokio::test]
 async fn the_description_names_every_route_and_every_route_exists() {
     let instance = Instance::start().await;
     let api = instance.call("GET", "/openapi.json").await.json();
     assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
     let paths: Vec<&String> = api["paths"].as_object().unwrap().keys().collect();
-    assert_eq!(paths.len(), 14, "{paths:?}");
+    assert_eq!(paths.len(), 15, "{paths:?}");
     for path in paths {
         let path =
             path.replace("{space}", "default").replace("{key}", "0000000").replace("{alias}", "a");

@@ -4,11 +4,13 @@
 //! keys of a lease: what an id means is the store's affair.
 
 mod digests;
+mod moving;
 mod notes;
 mod pools;
 mod used;
 
 pub(super) use digests::*;
+pub(super) use moving::*;
 pub(super) use notes::*;
 pub(super) use pools::*;
 pub(super) use used::*;
@@ -25,7 +27,7 @@ use keymill::store::keys::{
     Found, KeyPlace, KeyUse, Release, Retire, UsedKey, UsedPage, Uses, WriteKeys,
 };
 use keymill::store::{
-    KeyStore, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose, StoreError,
+    Evidence, KeyStore, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose, StoreError,
 };
 
 use super::{Case, is_went_back, name_only, to};
@@ -239,6 +241,13 @@ impl Case {
         }
     }
 
+    /// Whether a key is on record as used by an instance, in a space that has come this far.
+    async fn confirms_use(&self, reached: Mark, claimed: &Claimed, instance: &str) -> bool {
+        let (at, instance) = (self.place_of(claimed), instance.to_owned());
+        let evidence = Evidence::Used { at, instance };
+        self.confirm(reached, evidence, 0..0).await.unwrap().on_record
+    }
+
     async fn is_reserved_by(&self, claimed: &Claimed, instance: &Instance) -> bool {
         let found = self.found(claimed).await;
         matches!(found, Some(Found::Reserved { by, .. }) if by == instance.id)
@@ -296,6 +305,7 @@ impl Case {
         DigestBatch {
             space: self.space.clone(),
             inputs: inputs.to_vec(),
+            generations: 1,
             floor: self.floor(0, 0).await,
         }
     }

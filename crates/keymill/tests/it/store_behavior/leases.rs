@@ -4,7 +4,7 @@ use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::store::{GiveBack, Grant, LeaseAsk, Opening, StoreError};
 
-use super::{Case, to};
+use super::{Case, give_back_one, to};
 
 pub(super) async fn leases_are_disjoint_and_follow_each_other(case: &Case) {
     case.with_capacity(1_000).await;
@@ -77,14 +77,8 @@ pub(super) async fn only_the_holder_gives_back_and_only_once(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
     let before = case.mark().await;
-    let others = GiveBack {
-        space: case.space.clone(),
-        instance: "somebody".to_owned(),
-        lease: grant.lease,
-        rest: 5..10,
-        floor: case.floor(0, 0).await,
-    };
-    assert_eq!(case.store.give_back(&others).await.unwrap(), before);
+    let others = GiveBack { instance: "somebody".to_owned(), ..case.back(&grant, 5).await };
+    assert_eq!(case.give_back_as(&others).await.unwrap(), before);
     let after = case.give_back(&grant, 5).await.unwrap();
     assert_eq!(case.give_back(&grant, 7).await.unwrap(), after);
     assert_eq!(case.store.space(&case.space).await.unwrap().returned.count(), 5);
@@ -150,11 +144,13 @@ pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
                         space: space.clone(),
                         instance: instance.id.clone(),
                         lease: grant.lease,
-                        rest: drawn.end..grant.ordinals.end,
+                        end: grant.ordinals.end,
+                        closed_at: drawn.end,
+                        returned: std::iter::once(drawn.end..grant.ordinals.end).collect(),
                         floor: floor.clone(),
                     };
                     // Trying again is harmless, and what did not come back is drawn at the end.
-                    while let Err(error) = store.give_back(&back).await {
+                    while let Err(error) = give_back_one(&*store, &back).await {
                         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                     }
                 }

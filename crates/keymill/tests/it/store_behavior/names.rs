@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use keymill::instance::Instance;
-use keymill::store::{NameBatch, NamePurpose, Naming, NewName, Opening, StoreError};
+use keymill::store::{
+    NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, Opening, StoreError,
+};
 
 use super::{Case, is_went_back, name_only};
 
@@ -41,7 +43,7 @@ pub(super) async fn a_named_ordinal_is_skipped_for_ever(case: &Case) {
         assert_eq!(case.name(key, Some(ordinal), "me").await, Naming::Made);
     }
     case.name("plain", None, "me").await;
-    let skips = async |range| case.store.skips(&case.space, range).await.unwrap();
+    let skips = async |range| case.skips(range).await;
     assert_eq!(skips(0..1_000).await, [3, 12, 700]);
     assert_eq!((skips(4..12).await, skips(12..13).await), (vec![], vec![12]));
     let floor = case.floor(0, 0).await;
@@ -72,7 +74,7 @@ pub(super) async fn a_batch_tells_of_each_name(case: &Case) {
         many.iter().map(|(key, ordinal)| (key.as_str(), *ordinal)).take(800).collect();
     let outcomes = case.names(&many, "me").await.unwrap();
     assert!(outcomes.len() == many.len() && outcomes.iter().all(|it| *it == Naming::Made));
-    assert_eq!(case.store.skips(&case.space, 0..1_000).await.unwrap().len(), many.len() + 1);
+    assert_eq!(case.skips(0..1_000).await.len(), many.len() + 1);
 }
 
 pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
@@ -88,7 +90,7 @@ pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
     };
     assert!(is_went_back(&case.store.add_names(&batch).await));
     assert!(is_went_back(&case.store.remove_name(&case.space, "k", "", &floor).await));
-    assert!(case.store.skips(&case.space, 0..100).await.unwrap().is_empty());
+    assert!(case.skips(0..100).await.is_empty());
     let floor = case.floor(0, 0).await;
     case.store.seal(&case.space, &floor).await.unwrap();
     let sealed = case.store.add_names(&NameBatch { floor, ..batch }).await;
@@ -111,7 +113,7 @@ pub(super) async fn a_key_is_a_name_or_granted_never_both(case: &Case) {
                     Err(StoreError::Unavailable(_)) => continue,
                     Err(error) => panic!("{error}"),
                 };
-                let skips = other.store.skips(&other.space, grant.ordinals.clone()).await.unwrap();
+                let skips = other.skips(grant.ordinals.clone()).await;
                 drawn.extend(grant.ordinals.filter(|ordinal| !skips.contains(ordinal)));
             }
         });
@@ -177,6 +179,21 @@ impl Case {
         self.names_among(1, names, owner).await
     }
 
+    /// All names of a purpose, so many at a time.
+    async fn list_names(&self, purpose: NamePurpose, removed: bool, limit: u32) -> Vec<NameRecord> {
+        let mut all: Vec<NameRecord> = Vec::new();
+        loop {
+            let (space, after) = (self.space.clone(), all.last().map(|last| last.key.clone()));
+            let page = NamePage { space, purpose, removed, after, limit };
+            let page = self.store.names(&page).await.unwrap();
+            assert!(page.len() <= limit as usize);
+            if page.is_empty() {
+                return all;
+            }
+            all.extend(page);
+        }
+    }
+
     /// Names that were located among so many generations.
     pub(super) async fn names_among(
         &self,
@@ -197,6 +214,75 @@ impl Case {
             floor: self.floor(0, 0).await,
         };
         Ok(self.store.add_names(&batch).await?.outcomes)
+    }
+}
+
+pub(super) async fn names_of_a_purpose_are_listed_by_key_page_by_page(case: &Case) {
+    case.with_capacity(1_000).await;
+    let other = case.beside(format!("{}-2", case.space));
+    other.with_capacity(1_000).await;
+    other.name("a", None, "them").await;
+    let aliases =
+        [("b", None), ("Z", None), ("k7", Some(7)), ("b-", None), ("~", None), ("aa", None)];
+    for (key, ordinal) in aliases {
+        assert_eq!(case.name(key, ordinal, "me").await, Naming::Made);
+    }
+    // Of another length than the keys of the space have at present, so it has no ordinal.
+    let used = NameBatch {
+        space: case.space.clone(),
+        purpose: NamePurpose::Used,
+        owner: String::new(),
+        names: vec![name_only("bb")],
+        generations: 1,
+        floor: case.floor(0, 0).await,
+    };
+    case.store.add_names(&used).await.unwrap();
+    let floor = case.floor(0, 0).await;
+    case.store.remove_name(&case.space, "b", "me", &floor).await.unwrap().unwrap();
+    let kept = ["Z", "aa", "b-", "k7", "~"];
+    for limit in [1, 2, 5, 100] {
+        let listed = case.list_names(NamePurpose::Alias, false, limit).await;
+        assert_eq!(keys(&listed), kept, "{limit} a page");
+        let all = case.list_names(NamePurpose::Alias, true, limit).await;
+        assert_eq!(keys(&all), ["Z", "aa", "b", "b-", "k7", "~"], "{limit} a page");
+        assert!(all.iter().all(|name| name.removed_at.is_some() == (name.key == "b")));
+    }
+    assert_eq!(keys(&case.list_names(NamePurpose::Used, false, 2).await), ["bb"]);
+    // Each as it is found by its name.
+    for listed in case.list_names(NamePurpose::Alias, true, 100).await {
+        let name = NewName { key: listed.key.clone(), ordinal: listed.ordinal };
+        assert_eq!(case.store.named(&case.space, &name).await.unwrap(), Some(listed));
+    }
+}
+
+pub(super) async fn names_are_counted_by_space(case: &Case) {
+    let [one, two, none] = ["1", "2", "3"].map(|end| case.beside(format!("{}-{end}", case.space)));
+    for it in [&one, &two, &none] {
+        it.with_capacity(1_000).await;
+    }
+    for (key, ordinal) in [("a", None), ("b", Some(4)), ("c", None)] {
+        one.name(key, ordinal, "me").await;
+    }
+    let floor = one.floor(0, 0).await;
+    one.store.remove_name(&one.space, "c", "me", &floor).await.unwrap().unwrap();
+    let used = |ordinal| NewName { key: format!("k{ordinal}"), ordinal: Some(ordinal) };
+    let batch = NameBatch {
+        space: one.space.clone(),
+        purpose: NamePurpose::Used,
+        owner: String::new(),
+        names: (10..60).map(used).collect(),
+        generations: 1,
+        floor,
+    };
+    one.store.add_names(&batch).await.unwrap();
+    two.name("a", None, "me").await;
+    let all = case.store.count_names(None).await.unwrap();
+    let count = |it: &Case| all.get(&it.space).copied().unwrap_or(0);
+    assert_eq!((count(&one), count(&two), count(&none)), (52, 1, 0));
+    for (it, expected) in [(&one, 52), (&two, 1), (&none, 0)] {
+        let some = case.store.count_names(Some(&it.space)).await.unwrap();
+        assert_eq!(some.get(&it.space).copied().unwrap_or(0), expected);
+        assert!(some.keys().all(|space| *space == it.space), "{some:?}");
     }
 }
 
@@ -225,7 +311,7 @@ pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
     assert_eq!(case.name("k20", Some(20), "").await, Taken, "an alias");
     assert_eq!(case.name("k22", Some(22), "me").await, Made);
     assert_eq!(import(vec![22]).await, [Taken]);
-    let skips = case.store.skips(&case.space, 15..9_000).await.unwrap();
+    let skips = case.skips(15..9_000).await;
     assert_eq!(skips, [20, 21, 22, 70]);
     let named = NewName { key: "k70".to_owned(), ordinal: Some(70) };
     let found = case.store.named(&case.space, &named).await.unwrap().unwrap();
@@ -236,11 +322,15 @@ pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
     let floor = case.floor(0, 0).await;
     let removed = case.store.remove_name(&case.space, "k70", "", &floor).await.unwrap();
     assert!(removed.is_none_or(|known| known.removed_at.is_none()), "it is in use for good");
-    assert_eq!(case.store.skips(&case.space, 60..80).await.unwrap(), [70]);
+    assert_eq!(case.skips(60..80).await, [70]);
     // As many as fit into a batch.
     let many = case.store.names_max(NamePurpose::Used) as u64;
     let all: Vec<u64> = (100..100 + many.min(9_900)).collect();
     let outcomes = import(all.clone()).await;
     assert!(outcomes.iter().all(|outcome| *outcome == Made));
-    assert_eq!(case.store.skips(&case.space, 100..10_000).await.unwrap(), all);
+    assert_eq!(case.skips(100..10_000).await, all);
+}
+
+fn keys(names: &[NameRecord]) -> Vec<&str> {
+    names.iter().map(|name| name.key.as_str()).collect()
 }

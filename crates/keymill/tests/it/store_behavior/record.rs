@@ -50,12 +50,7 @@ pub(super) async fn leases_are_listed_page_by_page(case: &Case) {
 }
 
 pub(super) async fn instances_are_listed_with_their_last_word(case: &Case) {
-    let mut pulse = Pulse {
-        instance: case.instance.clone(),
-        address: Some("127.0.0.1:8080".to_owned()),
-        stopping: false,
-        last_leases: Vec::new(),
-    };
+    let mut pulse = Pulse { address: Some("127.0.0.1:8080".to_owned()), ..case.pulse() };
     case.store.heartbeat(&pulse).await.unwrap();
     let other = Pulse { instance: Instance::this_process(), ..pulse.clone() };
     case.store.heartbeat(&other).await.unwrap();

@@ -16,15 +16,9 @@ pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
         let floor = case.floor(revision, next).await;
         let before = case.mark().await;
         let ask = LeaseAsk { floor: floor.clone(), ..case.ask(1) };
-        let back = GiveBack {
-            space: case.space.clone(),
-            instance: case.instance.id.clone(),
-            lease: grant.lease,
-            rest: 5..10,
-            floor: floor.clone(),
-        };
+        let back = GiveBack { floor: floor.clone(), ..case.back(&grant, 5).await };
         assert!(is_went_back(&case.lease_as(ask).await));
-        assert!(is_went_back(&case.store.give_back(&back).await));
+        assert!(is_went_back(&case.give_back_as(&back).await));
         assert!(is_went_back(&case.store.tune(&case.space, &Tuning::default(), &floor).await));
         assert!(is_went_back(&case.store.seal(&case.space, &floor).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
@@ -50,16 +44,11 @@ pub(super) async fn a_last_lease_that_is_gone_is_a_store_that_went_back(case: &C
     let last = |last_lease| LeaseAsk { last_lease, ..case.ask(1) };
     assert!(case.lease_as(last(Some(grant.lease))).await.is_ok());
     assert!(is_went_back(&case.lease_as(last(Some(grant.lease + 50))).await));
-    let pulse = |lease| Pulse {
-        instance: case.instance.clone(),
-        address: None,
-        stopping: false,
-        last_leases: vec![(case.space.clone(), lease)],
-    };
+    let pulse = |lease| Pulse { last_leases: vec![(case.space.clone(), lease)], ..case.pulse() };
     let beat = case.store.heartbeat(&pulse(grant.lease)).await.unwrap();
     assert!(beat.lost.is_empty());
     assert_eq!(beat.store, case.store.identity().await.unwrap());
-    assert!(beat.spaces.iter().any(|space| space.name == case.space));
+    assert!(beat.marks.iter().any(|(name, _)| *name == case.space));
     let beat = case.store.heartbeat(&pulse(grant.lease + 50)).await.unwrap();
     assert_eq!(beat.lost, [case.space.as_str()]);
 }
@@ -76,12 +65,7 @@ pub(super) async fn an_advance_goes_beyond_everything_seen(case: &Case) {
     let ask = LeaseAsk { floor, last_lease: Some(lost), ..case.ask(10) };
     let grant = case.lease_as(ask).await.unwrap();
     assert_eq!(grant.ordinals, 300..310);
-    let pulse = Pulse {
-        instance: case.instance.clone(),
-        address: None,
-        stopping: false,
-        last_leases: vec![(case.space.clone(), lost)],
-    };
+    let pulse = Pulse { last_leases: vec![(case.space.clone(), lost)], ..case.pulse() };
     assert!(case.store.heartbeat(&pulse).await.unwrap().lost.is_empty());
     let between = case.store.lease_of(&case.space, 200).await.unwrap().unwrap();
     assert_eq!((between.purpose, between.ordinals), (Purpose::Advance, 10..300));

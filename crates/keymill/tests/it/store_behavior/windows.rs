@@ -3,10 +3,12 @@
 //! The clock is the store's on most stores, so a case never says what time it is: it compares with
 //! the time that a window tells, and waits where one has to end.
 
+mod moving;
 mod races;
 mod refusals;
 mod tenancies;
 
+pub(super) use moving::*;
 pub(super) use races::*;
 pub(super) use refusals::*;
 pub(super) use tenancies::*;
@@ -19,8 +21,8 @@ use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Kind, Timeline, Tuning};
 use keymill::store::{
-    HeldWindow, LeasePage, LeaseRecord, NewSpace, Pulse, Purpose, StoreError, Window, WindowAsk,
-    WindowRelease,
+    Evidence, HeldWindow, LeasePage, LeaseRecord, NewSpace, Pulse, Purpose, StoreError, Window,
+    WindowAsk, WindowRelease,
 };
 
 use super::{Case, is_went_back, to};

@@ -79,3 +79,38 @@ pub(crate) async fn the_key_of_a_digest_is_nobody_elses(case: &Case) {
     assert_eq!(case.digest(&[input(1, &["aaa"])]).await, [old_key("aaa")]);
     assert_eq!(case.available().await, 0);
 }
+
+pub(crate) async fn a_digest_chosen_by_other_generations_is_outdated(case: &Case) {
+    case.with_capacity(100).await;
+    assert_eq!(case.digest(&[input(1, &["aaa"])]).await, [new_key("aaa", 0)]);
+    case.grow(&[8], 200).await.unwrap();
+    let before = case.mark().await;
+    let ask = async |generations| {
+        let inputs = [input(1, &["aaaa"]), input(2, &["bbbb"])];
+        let batch = DigestBatch { generations, ..case.digest_ask(&inputs).await };
+        case.rows().digest(&batch).await
+    };
+    for others in [1, 3] {
+        let refusal = ask(others).await;
+        assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{others}: {refusal:?}");
+    }
+    assert_eq!(case.mark().await, before, "a refused request changes nothing");
+    let digested = ask(2).await.unwrap();
+    assert_eq!(digested.keys, [old_key("aaa"), new_key("bbbb", 0)], "what is known keeps its key");
+}
+
+pub(crate) async fn a_digest_is_on_record_with_its_key(case: &Case) {
+    case.with_capacity(100).await;
+    let inputs = [input(1, &["aaa"]), input(2, &["bbb"])];
+    let batch = case.digest_ask(&inputs).await;
+    let mark = case.rows().digest(&batch).await.unwrap().mark;
+    let is_on_record = async |number: u8, key: &str| {
+        let evidence = Evidence::Digest { hash: [number; 32], key: key.to_owned() };
+        case.confirm(mark, evidence, 0..0).await.unwrap().on_record
+    };
+    assert!(is_on_record(1, "aaa").await && is_on_record(2, "bbb").await);
+    assert!(!is_on_record(1, "bbb").await, "the key of another input");
+    assert!(!is_on_record(3, "aaa").await, "an input that has none");
+    let counted = case.store.count_names(Some(&case.space)).await.unwrap();
+    assert_eq!(counted.get(&case.space), Some(&2), "they are names, too");
+}

@@ -172,3 +172,63 @@ pub(crate) async fn used_keys_of_the_same_time_are_listed_by_id(case: &Case) {
     assert_eq!(listed.len(), 30);
     assert!(listed.is_sorted_by_key(|used| (used.used_at, used.id)));
 }
+
+pub(crate) async fn a_used_key_is_on_record_for_the_instance_that_claimed_it(case: &Case) {
+    case.with_capacity(100).await;
+    case.fill(10).await;
+    let claim = case.claim(3).await;
+    let left = case.pool().await;
+    let me = &case.instance.id;
+    for claimed in &claim.keys {
+        assert!(case.confirms_use(claim.mark, claimed, me).await, "{claimed:?}");
+        assert!(!case.confirms_use(claim.mark, claimed, "somebody").await);
+    }
+    assert!(!case.confirms_use(claim.mark, &left[0], me).await, "it is available");
+    case.release(&claim.keys[..1]).await;
+    assert!(!case.confirms_use(claim.mark, &claim.keys[0], me).await, "it came back");
+    let above = Mark { revision: case.mark().await.revision + 1, ..claim.mark };
+    let (at, instance) = (case.place_of(&claim.keys[1]), me.clone());
+    let refusal = case.confirm(above, Evidence::Used { at, instance }, 0..0).await;
+    assert!(is_went_back(&refusal), "{refusal:?}");
+}
+
+pub(crate) async fn a_noted_key_is_on_record_and_a_reserved_one_is_not(case: &Case) {
+    case.with_capacity(100).await;
+    case.fill(5).await;
+    let reserved = case.reserve(2).await;
+    let me = &case.instance.id;
+    assert!(!case.confirms_use(case.mark().await, &reserved[0], me).await);
+    assert_eq!(case.note(&reserved[..1], "ann").await, [true]);
+    assert!(case.confirms_use(case.mark().await, &reserved[0], me).await);
+    assert!(!case.confirms_use(case.mark().await, &reserved[1], me).await);
+    // A key of a lease is found by its ordinal.
+    let grant = case.lease(10).await;
+    let ordinal = grant.ordinals.start.cast_signed();
+    let leased = Claimed { id: ordinal, key: format!("k{ordinal}") };
+    assert!(!case.confirms_use(grant.mark, &leased, me).await);
+    let uses = Uses { pooled: false, ..case.uses(std::slice::from_ref(&leased), "ann").await };
+    let noted = case.rows().note(&uses).await.unwrap();
+    assert!(case.confirms_use(noted.mark, &leased, me).await);
+}
+
+/// While it moves from the pool to the used keys and back, it is always in one of them.
+pub(crate) async fn a_key_that_moves_is_always_found(case: &Case) {
+    case.with_capacity(100).await;
+    case.fill(1).await;
+    let key = case.pool().await.remove(0);
+    let other = case.another_instance().await;
+    let moving = tokio::spawn(async move {
+        for _ in 0..150 {
+            let claim = other.claim(1).await;
+            assert_eq!(claim.keys.len(), 1, "nobody else claims it");
+            other.release(&claim.keys).await;
+        }
+    });
+    let mut looks = 0;
+    while !moving.is_finished() {
+        assert!(case.found(&key).await.is_some(), "missed at look {looks}");
+        looks += 1;
+    }
+    moving.await.unwrap();
+    assert!(looks > 10, "only {looks} looks");
+}

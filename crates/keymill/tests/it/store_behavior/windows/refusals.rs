@@ -61,12 +61,7 @@ pub(crate) async fn windows_know_the_floor_and_the_last_lease(case: &Case) {
     let more = WindowAsk { floor, last_lease, held: Some(held(&window)), ..ask };
     assert_eq!(case.window_as(&more).await.unwrap().lease, window.lease);
     for (lease, is_lost) in [(window.lease, false), (window.lease + 50, true)] {
-        let pulse = Pulse {
-            instance: case.instance.clone(),
-            address: None,
-            stopping: false,
-            last_leases: vec![(case.space.clone(), lease)],
-        };
+        let pulse = Pulse { last_leases: vec![(case.space.clone(), lease)], ..case.pulse() };
         assert_eq!(!case.store.heartbeat(&pulse).await.unwrap().lost.is_empty(), is_lost);
     }
 }

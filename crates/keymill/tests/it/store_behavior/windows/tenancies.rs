@@ -43,6 +43,23 @@ pub(crate) async fn an_extension_begins_where_the_window_ended(case: &Case) {
     }
 }
 
+pub(crate) async fn a_tenancy_is_on_record_as_far_as_its_window_reaches(case: &Case) {
+    let timeline = case.with_layout("41/3/12").await;
+    let window = case.window(timeline, 1_000).await;
+    let last_of = |end: u64| timeline.ordinals(window.worker, end - 1..end - 1).start + 1;
+    let is_on_record = async |holder: &str, end: u64| {
+        let (lease, holder) = (window.lease, holder.to_owned());
+        let evidence = Evidence::Lease { lease, holder, end: last_of(end) };
+        case.confirm(window.mark, evidence, 0..0).await.unwrap().on_record
+    };
+    let (me, end) = (case.instance.id.as_str(), window.ticks.end);
+    assert!(is_on_record(me, end).await);
+    assert!(!is_on_record(me, end + LONG).await);
+    assert!(!is_on_record("somebody", end).await);
+    let more = case.extend(timeline, held(&window), 2 * LONG).await.unwrap();
+    assert!(is_on_record(me, end + LONG).await, "{more:?}");
+}
+
 pub(crate) async fn an_extension_that_adds_nothing_changes_nothing(case: &Case) {
     let timeline = case.with_layout("41/3/12").await;
     let window = case.window(timeline, LONG).await;
