@@ -44,6 +44,11 @@ fn no_key_comes_twice_while_mysql_is_killed_too() {
 }
 
 #[test]
+fn no_key_comes_twice_while_mysql9_is_killed_too() {
+    torture_with_its_store(Kind::Mysql);
+}
+
+#[test]
 fn no_key_comes_twice_while_redis_is_killed_too() {
     torture_with_its_store(Kind::Redis);
 }

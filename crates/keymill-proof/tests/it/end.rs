@@ -30,7 +30,7 @@ fn check(servers: usize, space: &str, definition: &str, capacity: usize, batch: 
     let received: Vec<Received> = std::thread::scope(|scope| {
         let drain = |address| {
             let mut received = Received::default();
-            let end = received.drain(address, space, batch);
+            let end = received.drain_to_the_end(address, space, batch);
             is_problem(&end, 409, "exhausted");
             assert!(end.text().contains("held_elsewhere"), "{}", end.text());
             received

@@ -22,7 +22,8 @@ fn check(definition: &str) {
     for offset in 0..2 {
         let folder = tempfile::tempdir().unwrap();
         let spec = ServerSpec::keymill(folder.path(), "d0")
-            .env("KEYMILL_SECRET", "the one secret that both of the stores are given");
+            .env("KEYMILL_SECRET", "the one secret that both of the stores are given")
+            .arg("--new-store");
         let server = Server::start(&spec);
         put(&server, "both", &format!(r#"{{{definition}, "step": 2, "offset": {offset}}}"#));
         let mut client = Client::new(server.address());

@@ -11,6 +11,7 @@ mod locked;
 mod names;
 mod pool;
 mod snowflake;
+mod starts;
 mod stops;
 mod stores;
 mod syncs;
@@ -51,6 +52,17 @@ impl Received {
                 return answer;
             }
             self.add(&answer);
+        }
+    }
+
+    /// The same to the very end. The last keys come by ever smaller leases, and may take longer than
+    /// one take waits: what it had drawn is still there for the next one.
+    fn drain_to_the_end(&mut self, address: SocketAddr, space: &str, batch: u32) -> Answer {
+        loop {
+            let answer = self.drain(address, space, batch);
+            if answer.status != 503 || !answer.text().contains("\"dry\"") {
+                return answer;
+            }
         }
     }
 }

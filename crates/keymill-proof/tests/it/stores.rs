@@ -2,6 +2,8 @@
 
 mod doubt;
 mod etcd;
+mod mysql;
+mod pgbouncer;
 mod postgres;
 mod redis;
 mod serve;

@@ -38,7 +38,7 @@ fn a_lease_is_synced_to_disk_before_its_first_key_leaves() {
     let written = last("pwrite64(", "keymill.db-wal>");
     let synced = last("sync(", "keymill.db-wal>");
     assert!(written < synced, "the lease was written after the last sync");
-    let floor = last("sync(", "floors.new>");
+    let floor = last("sync(", "floors.log>");
     assert!(synced < floor, "the floor was written before the lease was safe");
     println!("written at line {written}, synced at {synced}, floor at {floor}, key at {answered}");
 }

@@ -148,6 +148,35 @@ fn a_living_instance_notices_by_itself_and_goes_on_after_the_advance() {
     eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
 }
 
+/// Whoever advances may have nothing but the restored database: then what living instances have seen
+/// is on record in it.
+#[test]
+fn an_advance_by_who_has_seen_nothing_goes_beyond_what_living_instances_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let quick = spec(folder, "d0").env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.1");
+    let server = Server::start(&quick);
+    let mut received = Received::default();
+    received.add(&take(&server, "default", 10));
+    back_up(folder);
+    received.add(&take(&server, "default", 5_000));
+    restore(folder, Way::InPlace);
+    // As if it was restored on another machine.
+    std::fs::remove_file(folder.join("keymill.db-floors.log")).unwrap();
+    eventually("what it has seen is on record", || {
+        let looker = Connection::open(folder.join("keymill.db")).unwrap();
+        let count = "SELECT count(*) FROM sightings WHERE space = 'default'";
+        looker.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap() == 1
+    });
+    advance_from(folder, "elsewhere");
+    let other = Server::start(&spec(folder, "elsewhere"));
+    received.add(&take(&other, "default", 5_000));
+    eventually("the first goes on", || {
+        let answer = take(&server, "default", 1_000);
+        answer.status == 200 && received.add(&answer) == 1_000
+    });
+}
+
 #[test]
 fn an_instance_restarted_on_an_old_store_goes_on_after_the_advance() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,9 +340,14 @@ fn copy(from: &Path, to: &Path) {
 
 #[track_caller]
 fn advance(folder: &Path) {
+    advance_from(folder, "d0");
+}
+
+#[track_caller]
+fn advance_from(folder: &Path, data_dir: &str) {
     let output = Command::new(binary("keymill"))
         .args(["space", "advance", "default", "--data-dir"])
-        .arg(folder.join("d0"))
+        .arg(folder.join(data_dir))
         .arg("--store")
         .arg(format!("sqlite:{}", folder.join("keymill.db").display()))
         .output()

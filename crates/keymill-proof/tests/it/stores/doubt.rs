@@ -144,7 +144,7 @@ fn commit_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Postgres => "COMMIT",
         // With the byte that makes it a statement: `READ COMMITTED` is another matter.
-        Kind::MariaDb => "\u{3}COMMIT",
+        Kind::MariaDb | Kind::Mysql => "\u{3}COMMIT",
         // Who holds the lease, in JSON.
         Kind::Redis => "{\"id\":",
         // The key of a lease that is open.

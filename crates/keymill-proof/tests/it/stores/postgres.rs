@@ -1,4 +1,5 @@
-//! PostgreSQL's failovers: one that loses nothing, and one that loses the last leases.
+//! PostgreSQL's failovers: one that loses nothing, one that loses the last leases, and a switchover
+//! during which both servers answer. And servers with defaults that nobody would choose.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,25 +31,7 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
     let start = |name| Server::start(&watchful(&both, folder.path(), name));
     let mut servers = ["d0", "d1", "d2"].map(start);
     put(&servers[0], "links", SMALL);
-    let received = Mutex::new(Received::default());
-
-    // Under load, until the failover is over.
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _end = SetWhenDropped(&done);
-        for address in servers.each_ref().map(Server::address) {
-            let (received, done) = (&received, &done);
-            scope.spawn(move || {
-                let mut client = Client::new(address);
-                while !done.load(Ordering::SeqCst) {
-                    let answer = client.take("links", 50).unwrap();
-                    if answer.status == 200 {
-                        received.lock().unwrap().add(&answer);
-                    }
-                }
-            });
-        }
-        let count = || received.lock().unwrap().keys.len();
+    let mut received = under_load(&servers, "links", |count| {
         eventually("many leases were granted", || count() > 20_000);
         primary.kill();
         standby.promote();
@@ -57,7 +40,6 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
         let before = count();
         eventually("they have moved over", || count() > before + 20_000);
     });
-    let mut received = received.into_inner().unwrap();
     println!("{} keys over the failover, none twice", received.keys.len());
 
     // The old primary comes back, and believes that it still is one.
@@ -77,6 +59,34 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
     is_problem(&take(&only_old, "links", 1), 503, "store_went_back");
     eventually("it says so", || has_problem(&only_old, "store_went_back"));
     assert!(only_old.log().contains("timeline"), "{}", only_old.log());
+}
+
+/// Takes from all servers at once until `during` is over, which is told how many keys there are so far;
+/// none of them comes twice.
+pub(super) fn under_load(
+    servers: &[Server],
+    space: &str,
+    during: impl FnOnce(&dyn Fn() -> usize),
+) -> Received {
+    let received = Mutex::new(Received::default());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = SetWhenDropped(&done);
+        for address in servers.iter().map(Server::address) {
+            let (received, done) = (&received, &done);
+            scope.spawn(move || {
+                let mut client = Client::new(address);
+                while !done.load(Ordering::SeqCst) {
+                    let answer = client.take(space, 50).unwrap();
+                    if answer.status == 200 {
+                        received.lock().unwrap().add(&answer);
+                    }
+                }
+            });
+        }
+        during(&|| received.lock().unwrap().keys.len());
+    });
+    received.into_inner().unwrap()
 }
 
 /// Ends the callers, also when the test fails.
@@ -146,4 +156,112 @@ fn a_failover_that_loses_leases_is_warned_of_noticed_and_reopened() {
     }
     work(&mut received);
     println!("{} keys, none twice", received.keys.len());
+}
+
+#[test]
+fn instances_follow_a_switchover_while_the_old_primary_still_answers() {
+    let mut old = match Postgres::start() {
+        Ok(old) => old,
+        Err(missing) => return skip(&missing),
+    };
+    let new = old.standby("standby").unwrap();
+    old.set("synchronous_standby_names", "standby");
+    let both =
+        format!("postgres://keymill@127.0.0.1:{},127.0.0.1:{}/keymill", old.port(), new.port());
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name| Server::start(&watchful(&both, folder.path(), name));
+    let servers = ["d0", "d1", "d2"].map(start);
+    put(
+        &servers[0],
+        "tickets",
+        r#"{"kind":"sequential","alphabet":"decimal","length":7,"lease_size_min":200,"lease_size_max":200}"#,
+    );
+    let used: Vec<String> = (0..400_000).step_by(9).map(|number| format!("{number:07}")).collect();
+    let file = folder.path().join("used.txt");
+    std::fs::write(&file, used.join("\n")).unwrap();
+    let import = ["space", "import-used", "tickets", file.to_str().unwrap()];
+    succeeds(&keymill(&both, &folder.path().join("importer"), &import));
+
+    let received = under_load(&servers, "tickets", |count| {
+        eventually("many leases were granted", || count() > 20_000);
+        new.promote();
+        // It has no standby of its own. The old one still is a primary for those connected to it, but
+        // waits in vain for its standby to confirm a commit.
+        new.set("synchronous_standby_names", "");
+        let before = count();
+        eventually("they have moved over", || count() > before + 10_000);
+        old.stop();
+        let before = count();
+        eventually("they go on without the old one", || count() > before + 10_000);
+    });
+    for server in &servers {
+        eventually("nothing is wrong in the end", || is_ready(server));
+        assert!(!server.log().contains("store_went_back"), "{}", server.log());
+    }
+    let highest = received.keys.iter().max().unwrap();
+    let passed = used.iter().filter(|key| *key < highest).count();
+    let handed_out: Vec<&String> = used.iter().filter(|key| received.keys.contains(*key)).collect();
+    println!("{} keys over the switchover, {passed} in use passed over", received.keys.len());
+    assert!(passed > 1_000, "no key in use was in the way of {highest}");
+    assert!(handed_out.is_empty(), "keys in use that were handed out: {handed_out:?}");
+}
+
+#[test]
+fn the_defaults_of_a_server_do_not_matter() {
+    let postgres = match Postgres::start() {
+        Ok(postgres) => postgres,
+        Err(missing) => return skip(&missing),
+    };
+    for default in [
+        "default_transaction_read_only = on",
+        "default_transaction_isolation = 'serializable'",
+        "search_path = nowhere",
+        "statement_timeout = 1",
+        "lock_timeout = 1",
+        "idle_in_transaction_session_timeout = 1",
+        "row_security = on",
+        "client_min_messages = error",
+        "enable_indexscan = off",
+    ] {
+        let set = format!("ALTER ROLE keymill IN DATABASE keymill SET {default}");
+        postgres.sql("postgres", &set);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name| Server::start(&watchful(&postgres.url(), folder.path(), name));
+    let servers = ["d0", "d1"].map(start);
+    eventually("a keyspace is made", || {
+        let headers = [("content-type", "application/json")];
+        let mut client = Client::new(servers[0].address());
+        let answer = client.request("PUT", "/v1/spaces/links", &headers, SMALL.as_bytes());
+        [200, 201].contains(&answer.unwrap().status)
+    });
+    let received = under_load(&servers, "links", |count| {
+        eventually("both are granted leases", || count() > 20_000);
+    });
+    println!("{} keys, none twice", received.keys.len());
+    for server in &servers {
+        eventually("nothing is wrong", || is_ready(server));
+    }
+}
+
+#[test]
+fn rows_that_a_policy_hides_are_not_taken_for_missing_ones() {
+    let postgres = match Postgres::start() {
+        Ok(postgres) => postgres,
+        Err(missing) => return skip(&missing),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("d0");
+    succeeds(&keymill(&postgres.url(), &data_dir, &["take"]));
+    postgres.sql("keymill", "CREATE ROLE app LOGIN");
+    postgres.sql("keymill", "GRANT USAGE ON SCHEMA keymill TO app");
+    postgres.sql("keymill", "GRANT ALL ON ALL TABLES IN SCHEMA keymill TO app");
+    let app = postgres.url().replace("keymill@", "app@");
+    succeeds(&keymill(&app, &data_dir, &["take"]));
+    // Aliases are rows of `names`: whoever cannot see them would hand out their keys.
+    postgres.sql("keymill", "ALTER TABLE keymill.names ENABLE ROW LEVEL SECURITY");
+    postgres
+        .sql("keymill", "CREATE POLICY hidden ON keymill.names USING (false) WITH CHECK (true)");
+    let refused = fails(&keymill(&app, &data_dir, &["take"]));
+    assert!(refused.contains("row-level security policy"), "{refused}");
 }

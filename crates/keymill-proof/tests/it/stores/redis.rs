@@ -1,4 +1,7 @@
-//! Redis as it loses data: refused where it would, and noticed where it did.
+//! Redis as it loses data: refused where it would, and noticed where it did. And switchovers, which
+//! lose nothing.
+
+mod switchover;
 
 use std::fs;
 use std::path::Path;
@@ -59,6 +62,7 @@ fn a_redis_that_was_emptied_is_noticed_by_living_and_by_restarted_instances() {
     assert_eq!(redis.command("FLUSHALL"), "+OK");
     // What is held goes on, then it is refused.
     is_problem(&received.drain(living.address(), "default", 100), 503, "store_went_back");
+    is_problem(&received.drain(living.address(), "default", 1), 503, "store_went_back");
     assert!(has_problem(&living, "store_went_back"));
     restarted.kill();
     let data_dir = folder.path().join("restarted");

@@ -22,6 +22,11 @@ macro_rules! on_every_server {
             }
 
             #[test]
+            fn mysql9() {
+                super::$case(Kind::Mysql);
+            }
+
+            #[test]
             fn redis() {
                 super::$case(Kind::Redis);
             }
@@ -37,6 +42,7 @@ pub(super) use on_every_server;
 
 on_every_server! {
     an_empty_database_needs_no_other_step
+    an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given
     takes_go_on_while_the_store_is_away
 }
 
@@ -74,6 +80,26 @@ fn an_empty_database_needs_no_other_step(kind: Kind) {
     let explained = keymill(&backend.url(), &data_dir, &["explain", "default", key.trim()]);
     assert!(succeeds(&explained).contains("issued:"), "{explained:?}");
     assert!(received.keys.insert(key.trim().to_owned()), "{key} was handed out twice");
+}
+
+/// The server was emptied, or is not the one that was meant: with the same secret, all keys would come
+/// again.
+fn an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given(kind: Kind) {
+    let Some(backend) = backend(kind) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let spec = |data_dir: &str| {
+        let spec = watchful(&backend.url(), folder.path(), data_dir);
+        spec.env("KEYMILL_SECRET", "a secret from outside, as a container has it")
+    };
+    let refusal = Server::try_start(&spec("d0")).unwrap_err();
+    assert!(refusal.contains("pass --new-store if no key of it was ever"), "{refusal}");
+    let mut received = Received::default();
+    let mut server = Server::start(&spec("d0").arg("--new-store"));
+    received.add(&take(&server, "default", 100));
+    assert!(server.stop().success());
+    // From then on it is there.
+    let server = Server::start(&spec("d1"));
+    received.add(&take(&server, "default", 100));
 }
 
 fn takes_go_on_while_the_store_is_away(kind: Kind) {

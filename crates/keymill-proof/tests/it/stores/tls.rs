@@ -2,7 +2,7 @@
 //! users with passwords.
 
 use keymill_proof::backend::{
-    Backend, Certificates, Etcd, MariaDb, Missing, Postgres, Redis, skip,
+    Backend, Certificates, Etcd, MariaDb, Missing, Mysql, Postgres, Redis, skip,
 };
 
 use super::{fails, keymill, succeeds};
@@ -20,6 +20,15 @@ fn postgres_proves_who_it_is() {
 fn mysql_proves_who_it_is() {
     check(|certificates| {
         let server = MariaDb::encrypted(certificates)?;
+        let url = server.url();
+        Ok((server, url))
+    });
+}
+
+#[test]
+fn mysql9_proves_who_it_is() {
+    check(|certificates| {
+        let server = Mysql::encrypted(certificates)?;
         let url = server.url();
         Ok((server, url))
     });

@@ -1,0 +1,98 @@
+//! The SQLite file that an instance starts on: whether it is the one that was meant, and whether
+//! there is only one path to it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use keymill_proof::{Server, ServerSpec};
+
+use super::{Received, eventually, put, take};
+
+#[test]
+fn an_instance_whose_file_gets_a_second_link_warns_once_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backup, database) = (folder.path().join("backup.db"), folder.path().join("keymill.db"));
+    let (backup, database) = (&backup, &database);
+    goes_on(folder.path(), backup, "has 2 hard links", move || {
+        fs::hard_link(database, backup).unwrap();
+        Some(Undo(Box::new(move || fs::remove_file(backup).unwrap())))
+    });
+}
+
+#[test]
+fn an_instance_whose_file_becomes_a_mount_point_warns_once_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = &folder.path().join("keymill.db");
+    goes_on(folder.path(), database, "is mounted as a single file", move || {
+        let done = Command::new("mount").arg("--bind").args([database, database]).output();
+        if !done.as_ref().is_ok_and(|done| done.status.success()) {
+            eprintln!("\n*** NOT TESTED: `mount --bind` is not permitted here: {done:?} ***\n");
+            return None;
+        }
+        Some(Undo(Box::new(move || {
+            let _ = Command::new("umount").arg("--lazy").arg(database).status();
+        })))
+    });
+}
+
+#[test]
+fn a_server_begins_on_an_empty_folder_only_when_told_where_the_secret_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ServerSpec::keymill(folder.path(), "d0")
+        .env("KEYMILL_SECRET", "a secret from outside, as a container has it");
+    let refusal = Server::try_start(&spec).unwrap_err();
+    assert!(refusal.contains("pass --new-store if no key of it was ever"), "{refusal}");
+    assert!(!folder.path().join("keymill.db").exists());
+    let mut received = Received::default();
+    let told = spec.clone().arg("--new-store");
+    let mut server = Server::start(&told);
+    received.add(&take(&server, "default", 100));
+    assert!(server.stop().success());
+    let mut server = Server::start(&spec);
+    received.add(&take(&server, "default", 100));
+    assert!(server.stop().success());
+    assert!(!server.log().contains("--new-store is for the first start"), "{}", server.log());
+    // Left in place, it would hide the next time that the store is gone.
+    let server = Server::start(&told);
+    received.add(&take(&server, "default", 100));
+    assert!(server.log().contains("--new-store is for the first start"), "{}", server.log());
+}
+
+/// Takes something back when it is dropped, by a panic too.
+struct Undo<'a>(Box<dyn Fn() + 'a>);
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Gives the database of a running instance another path, at `other`: the instance goes on and says
+/// so, and no other one starts until that is gone.
+#[track_caller]
+fn goes_on<'a>(folder: &Path, other: &Path, says: &str, make: impl FnOnce() -> Option<Undo<'a>>) {
+    let spec = ServerSpec::keymill(folder, "d0").env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.1");
+    let mut server = Server::start(&spec);
+    put(&server, "t", r#"{"lease_size_min": 10, "lease_size_max": 10}"#);
+    let mut received = Received::default();
+    received.add(&take(&server, "t", 10));
+    let Some(made) = make() else { return };
+    eventually("it warns", || server.log().contains(says));
+    // Many leases, each of which looks again.
+    for _ in 0..20 {
+        received.add(&take(&server, "t", 10));
+    }
+    let by_other = format!("sqlite:{}", other.display());
+    let others =
+        [ServerSpec::keymill(folder, "d1"), ServerSpec::keymill_on(&by_other, folder, "d2")];
+    for other in &others {
+        let refusal = Server::try_start(other).unwrap_err();
+        assert!(refusal.contains(says), "{refusal}");
+    }
+    assert!(server.stop().success());
+    assert_eq!(server.log().matches(says).count(), 1, "{}", server.log());
+    drop(made);
+    let server = Server::start(&spec);
+    received.add(&take(&server, "t", 10));
+}

@@ -1,0 +1,229 @@
+//! Switchovers of Redis: a replica is promoted, and the master that was becomes its replica. The
+//! address that instances know leads to the new master; connections that are open stay where they are.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use keymill::floor::{Floor, Mark};
+use keymill::instance::Instance;
+use keymill::space::{Definition, Tuning};
+use keymill::store::{
+    Confirm, Evidence, LeaseAsk, NameBatch, NamePurpose, NewName, NewSpace, Opening, Pulse,
+    StoreError,
+};
+use keymill_proof::backend::{Backend, Missing, Redis, skip};
+use keymill_proof::proxy::Proxy;
+use keymill_proof::{Client, Server};
+
+use super::super::super::{Received, eventually, put};
+use super::super::{is_ready, keymill, succeeds, watchful};
+
+#[test]
+fn instances_follow_a_switchover_to_a_promoted_replica() {
+    let (first, second) = match pair() {
+        Ok(pair) => pair,
+        Err(missing) => return skip(&missing),
+    };
+    let address = Proxy::start(first.port());
+    let url = format!("redis://127.0.0.1:{}/0", address.port());
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name| Server::start(&watchful(&url, folder.path(), name));
+    let servers = ["d0", "d1", "d2"].map(start);
+    put(
+        &servers[0],
+        "tickets",
+        r#"{"kind":"sequential","alphabet":"decimal","length":8,"lease_size_min":50,"lease_size_max":50}"#,
+    );
+    // Far beyond what is handed out here, each tenth key is in use elsewhere.
+    let used: Vec<String> = (0..50_000).map(|number| format!("{:08}", number * 10)).collect();
+    let file = folder.path().join("used.txt");
+    fs::write(&file, used.join("\n")).unwrap();
+    let import = ["space", "import-used", "tickets", file.to_str().unwrap()];
+    succeeds(&keymill(&url, &folder.path().join("import"), &import));
+    let used: HashSet<String> = used.into_iter().collect();
+
+    let received = Mutex::new(Received::default());
+    let mut paused = Duration::ZERO;
+    std::thread::scope(|scope| {
+        // Callers go on for as long as this lives: to the end of the scope, also when it fails.
+        let load = Arc::new(());
+        for address in servers.each_ref().map(Server::address) {
+            let (received, load) = (&received, Arc::downgrade(&load));
+            scope.spawn(move || {
+                let mut client = Client::new(address);
+                while load.upgrade().is_some() {
+                    let answer = client.take("tickets", 20).unwrap();
+                    match answer.status {
+                        200 => _ = received.lock().unwrap().add(&answer),
+                        503 => {}
+                        _ => panic!("{}", answer.text()),
+                    }
+                }
+            });
+        }
+        let count = || received.lock().unwrap().keys.len();
+        eventually("many leases were granted", || count() > 5_000);
+        assert_eq!(second.command("REPLICAOF NO ONE"), "+OK");
+        address.lead_to(second.port());
+        // From here on, what is open to the first is open to a replica.
+        assert_eq!(first.command(&follow(&second)), "+OK");
+        let (before, begin) = (count(), Instant::now());
+        // More than was held in memory.
+        eventually("keys come from the new master", || count() > before + 2_000);
+        paused = begin.elapsed();
+        eventually("many leases were granted there", || count() > before + 10_000);
+    });
+    let received = received.into_inner().unwrap();
+    println!("{} keys over the switchover; it took {paused:?}", received.keys.len());
+    assert!(paused < Duration::from_secs(10), "they took {paused:?} to find the new master");
+    let handed_out: Vec<&String> = received.keys.intersection(&used).collect();
+    assert!(handed_out.is_empty(), "in use elsewhere, and handed out: {handed_out:?}");
+    assert!(received.keys.len() < 450_000, "the keys in use elsewhere were left behind");
+    for server in &servers {
+        eventually("all is well again", || is_ready(server));
+        assert!(!server.log().contains("store_went_back"), "{}", server.log());
+    }
+    assert!(first.command("INFO replication").contains("role:slave"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_word_of_a_master_that_was_replaced_does_not_count() {
+    let (first, second) = match pair() {
+        Ok(pair) => pair,
+        Err(missing) => return skip(&missing),
+    };
+    let address = Proxy::start(first.port());
+    // Replicas confirm nothing here: the first server stays behind for good.
+    let url = format!("redis://127.0.0.1:{}/0?replicas=0", address.port());
+    let open = async || keymill::store::open(&url, Opening::default()).await.unwrap();
+    let olds = [open().await, open().await, open().await, open().await, open().await];
+    let nothing_seen = Floor { store: olds[0].identity().await.unwrap(), mark: Mark::default() };
+    olds[0].create(&links(), &nothing_seen).await.unwrap();
+    eventually("the replica has it", || second.command("EXISTS keymill:{links}") == ":1");
+    for old in &olds {
+        // Several connections each.
+        let looks = tokio::join!(old.space("links"), old.space("links"), old.space("links"));
+        assert!(looks.0.is_ok() && looks.1.is_ok() && looks.2.is_ok());
+    }
+
+    assert_eq!(second.command("REPLICAOF NO ONE"), "+OK");
+    address.lead_to(second.port());
+    let new = open().await;
+    for (key, ordinal) in [("k5", Some(5)), ("plain", None)] {
+        let batch = NameBatch {
+            space: "links".to_owned(),
+            purpose: NamePurpose::Used,
+            owner: String::new(),
+            names: vec![NewName { key: key.to_owned(), ordinal }],
+            generations: 1,
+            floor: nothing_seen.clone(),
+        };
+        new.add_names(&batch).await.unwrap();
+    }
+    let ask = ask(&nothing_seen);
+    let grant = new.lease(&ask).await.unwrap();
+    let (holder, end) = (ask.instance.id.clone(), grant.ordinals.end);
+    let what = Confirm {
+        space: "links".to_owned(),
+        reached: grant.mark,
+        evidence: Evidence::Lease { lease: grant.lease, holder, end },
+        skips_in: grant.ordinals.clone(),
+    };
+    // The first still believes that it is the master; then it follows another, which is not there.
+    for (role, olds) in [("master", &olds[..2]), ("slave", &olds[2..4])] {
+        if role == "slave" {
+            assert_eq!(first.command("REPLICAOF 127.0.0.1 1"), "+OK");
+        }
+        assert!(first.command("INFO replication").contains(&format!("role:{role}")));
+        let confirmed = olds[0].confirm(&what).await.unwrap();
+        assert!(confirmed.on_record, "{role}: {confirmed:?}");
+        assert_eq!(confirmed.skips, [5], "{role}");
+        let unplaced = olds[1].unplaced("links", grant.mark, None, 10).await.unwrap();
+        assert_eq!(unplaced, ["plain"], "{role}");
+    }
+    let floor = Floor { mark: grant.mark, ..nothing_seen };
+    let next = olds[4].lease(&LeaseAsk { floor, ..ask }).await.unwrap();
+    assert_eq!(next.ordinals, 10..20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_reports_nothing_that_no_replica_has() {
+    let (first, second) = match pair() {
+        Ok(pair) => pair,
+        Err(missing) => return skip(&missing),
+    };
+    let store = keymill::store::open(&first.url(), Opening::default()).await.unwrap();
+    let floor = Floor { store: store.identity().await.unwrap(), mark: Mark::default() };
+    store.create(&links(), &floor).await.unwrap();
+    let ask = ask(&floor);
+    let pulse = Pulse {
+        instance: ask.instance.clone(),
+        address: None,
+        stopping: false,
+        last_leases: Vec::new(),
+        serves: Vec::new(),
+    };
+    let beat = store.heartbeat(&pulse).await.unwrap();
+    assert_eq!(beat.marks.iter().map(|(_, mark)| mark.next).collect::<Vec<_>>(), [0]);
+
+    assert_eq!(second.command("REPLICAOF NO ONE"), "+OK");
+    eventually("nobody follows", || {
+        first.command("INFO replication").contains("connected_slaves:0")
+    });
+    let burned = store.lease(&ask).await;
+    assert!(matches!(burned, Err(StoreError::InDoubt(_))), "{burned:?}");
+    let unknown = store.heartbeat(&pulse).await;
+    assert!(matches!(unknown, Err(StoreError::Unavailable(_))), "{unknown:?}");
+
+    assert_eq!(second.command(&follow(&first)), "+OK");
+    eventually("the replica follows again", || is_followed(&first, &second));
+    let beat = store.heartbeat(&pulse).await.unwrap();
+    assert_eq!(beat.marks.iter().map(|(_, mark)| mark.next).collect::<Vec<_>>(), [10]);
+}
+
+/// A master and its replica, both safe, and quick to tell each other all they have.
+fn pair() -> Result<(Redis, Redis), Missing> {
+    let safe = ["--appendonly", "yes", "--appendfsync", "always"];
+    let settings = [&safe[..], &["--repl-diskless-sync-delay", "0"]].concat();
+    let master = Redis::with(&settings)?;
+    let port = master.port().to_string();
+    let following = ["--replicaof", "127.0.0.1", port.as_str()];
+    let replica = Redis::with(&[&settings[..], &following[..]].concat())?;
+    eventually("the replica follows", || is_followed(&master, &replica));
+    Ok((master, replica))
+}
+
+fn is_followed(master: &Redis, replica: &Redis) -> bool {
+    master.command("INFO replication").contains("state=online")
+        && replica.command("INFO replication").contains("master_link_status:up")
+}
+
+/// The command that makes a server follow another.
+fn follow(master: &Redis) -> String {
+    format!("REPLICAOF 127.0.0.1 {}", master.port())
+}
+
+fn links() -> NewSpace {
+    NewSpace {
+        name: "links".to_owned(),
+        definition: Definition::default(),
+        tuning: Tuning::default(),
+        fingerprint: None,
+        capacity: 1_000,
+        start: 0,
+    }
+}
+
+fn ask(floor: &Floor) -> LeaseAsk {
+    LeaseAsk {
+        space: "links".to_owned(),
+        instance: Instance::this_process(),
+        size: 10,
+        share: 1,
+        floor: floor.clone(),
+        last_lease: None,
+        spent: Vec::new(),
+    }
+}
