@@ -3,25 +3,34 @@
 //! `shape` calls this for each half of a key. It always writes exactly as many symbols as it is
 //! given room for; whether the number fits is the caller's business.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
 use crate::alphabet::Alphabet;
 use crate::reciprocal::Reciprocal;
+
+/// Entry `x` is `x` written with two symbols.
+type Pairs = [[u8; 2]];
+
+/// The tables that are in use, by their symbols. One of 62 symbols takes 7,688 bytes, and ten thousand
+/// keyspaces of one alphabet share it.
+static TABLES: LazyLock<Mutex<Tables>> = LazyLock::new(Mutex::default);
+
+type Tables = HashMap<Box<[u8]>, Weak<Pairs>>;
 
 /// The symbols of an alphabet, singly and in pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct Digits {
-    /// Entry `x` is `x` written with two symbols.
-    pairs: Box<[[u8; 2]]>,
+    pairs: Arc<Pairs>,
     by_one: Reciprocal,
     by_two: Reciprocal,
 }
 
 impl Digits {
     pub(crate) fn new(alphabet: &Alphabet) -> Digits {
-        let symbols = alphabet.symbols().as_bytes();
         let size = u64::from(alphabet.size());
-        let pairs = symbols.iter().flat_map(|&high| symbols.iter().map(move |&low| [high, low]));
         Digits {
-            pairs: pairs.collect(),
+            pairs: pairs_of(alphabet.symbols().as_bytes()),
             by_one: Reciprocal::new(size),
             by_two: Reciprocal::new(size * size),
         }
@@ -63,5 +72,34 @@ impl Digits {
     #[expect(clippy::cast_possible_truncation, reason = "a remainder by 64 * 64 is small")]
     fn pair(&self, value: u64) -> [u8; 2] {
         self.pairs[value as usize]
+    }
+}
+
+/// The table of these symbols, shared with everybody who has one.
+fn pairs_of(symbols: &[u8]) -> Arc<Pairs> {
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = tables.get(symbols).and_then(Weak::upgrade) {
+        return known;
+    }
+    tables.retain(|_, table| table.strong_count() > 0);
+    let pairs = symbols.iter().flat_map(|&high| symbols.iter().map(move |&low| [high, low]));
+    let pairs: Arc<Pairs> = pairs.collect();
+    tables.insert(symbols.into(), Arc::downgrade(&pairs));
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_alphabet_has_one_table_for_as_long_as_it_is_used() {
+        let digits = |symbols: &str| Digits::new(&Alphabet::parse(symbols).unwrap());
+        let (one, two, other) = (digits("0123abcd"), digits("0123abcd"), digits("abcd0123"));
+        assert!(Arc::ptr_eq(&one.pairs, &two.pairs));
+        assert!(!Arc::ptr_eq(&one.pairs, &other.pairs));
+        assert_eq!((one.symbol(4), other.symbol(4)), (b'a', b'0'));
+        drop((one, two));
+        assert_eq!(digits("0123abcd").symbol(7), b'd');
     }
 }
