@@ -12,27 +12,43 @@ use crate::reciprocal::Reciprocal;
 /// Entry `x` is `x` written with two symbols.
 type Pairs = [[u8; 2]];
 
-/// The tables that are in use, by their symbols. One of 62 symbols takes 7,688 bytes, and ten thousand
+/// The tables that are in use, by their symbols. One of 62 symbols takes 8 KB, and ten thousand
 /// keyspaces of one alphabet share it.
 static TABLES: LazyLock<Mutex<Tables>> = LazyLock::new(Mutex::default);
 
-type Tables = HashMap<Box<[u8]>, Weak<Pairs>>;
+type Tables = HashMap<String, Weak<Digits>>;
 
 /// The symbols of an alphabet, singly and in pairs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Digits {
-    pairs: Arc<Pairs>,
+    pub(crate) alphabet: Alphabet,
+    pairs: Box<Pairs>,
     by_one: Reciprocal,
     by_two: Reciprocal,
 }
 
 impl Digits {
-    pub(crate) fn new(alphabet: &Alphabet) -> Digits {
+    /// The digits of an alphabet, shared with everybody who has it.
+    pub(crate) fn of(alphabet: Alphabet) -> Arc<Digits> {
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = tables.get(alphabet.symbols()).and_then(Weak::upgrade) {
+            return known;
+        }
+        tables.retain(|_, table| table.strong_count() > 0);
+        let digits = Arc::new(Digits::new(alphabet));
+        tables.insert(digits.alphabet.symbols().to_owned(), Arc::downgrade(&digits));
+        digits
+    }
+
+    fn new(alphabet: Alphabet) -> Digits {
         let size = u64::from(alphabet.size());
+        let symbols = alphabet.symbols().as_bytes();
+        let pairs = symbols.iter().flat_map(|&high| symbols.iter().map(move |&low| [high, low]));
         Digits {
-            pairs: pairs_of(alphabet.symbols().as_bytes()),
+            pairs: pairs.collect(),
             by_one: Reciprocal::new(size),
             by_two: Reciprocal::new(size * size),
+            alphabet,
         }
     }
 
@@ -75,29 +91,16 @@ impl Digits {
     }
 }
 
-/// The table of these symbols, shared with everybody who has one.
-fn pairs_of(symbols: &[u8]) -> Arc<Pairs> {
-    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = tables.get(symbols).and_then(Weak::upgrade) {
-        return known;
-    }
-    tables.retain(|_, table| table.strong_count() > 0);
-    let pairs = symbols.iter().flat_map(|&high| symbols.iter().map(move |&low| [high, low]));
-    let pairs: Arc<Pairs> = pairs.collect();
-    tables.insert(symbols.into(), Arc::downgrade(&pairs));
-    pairs
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn one_alphabet_has_one_table_for_as_long_as_it_is_used() {
-        let digits = |symbols: &str| Digits::new(&Alphabet::parse(symbols).unwrap());
+        let digits = |symbols: &str| Digits::of(Alphabet::parse(symbols).unwrap());
         let (one, two, other) = (digits("0123abcd"), digits("0123abcd"), digits("abcd0123"));
-        assert!(Arc::ptr_eq(&one.pairs, &two.pairs));
-        assert!(!Arc::ptr_eq(&one.pairs, &other.pairs));
+        assert!(Arc::ptr_eq(&one, &two));
+        assert!(!Arc::ptr_eq(&one, &other));
         assert_eq!((one.symbol(4), other.symbol(4)), (b'a', b'0'));
         drop((one, two));
         assert_eq!(digits("0123abcd").symbol(7), b'd');

@@ -56,7 +56,6 @@ impl Default for ShapeSpec {
 /// A way to write numbers, known to be sound.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    alphabet: Alphabet,
     length: u8,
     prefix: String,
     group: u8,
@@ -180,16 +179,15 @@ impl Shape {
             group,
             capacity,
             low_half: size.pow(u32::from(length.div_ceil(2))),
-            digits: Arc::new(Digits::new(&alphabet)),
+            digits: Digits::of(alphabet),
             check: check.map(Arc::new),
-            alphabet,
         })
     }
 
     /// The settings, with the alphabet by name where it has one.
     pub fn spec(&self) -> ShapeSpec {
         ShapeSpec {
-            alphabet: self.alphabet.to_string(),
+            alphabet: self.alphabet().to_string(),
             length: self.length,
             prefix: self.prefix.clone(),
             group: self.group,
@@ -199,7 +197,7 @@ impl Shape {
 
     /// The alphabet.
     pub fn alphabet(&self) -> &Alphabet {
-        &self.alphabet
+        &self.digits.alphabet
     }
 
     /// How many symbols a number takes; 0 for plain integers.
@@ -253,7 +251,7 @@ impl Shape {
         if self.length == 0 && digits.len() > 1 && digits[0] == 0 {
             return Err(DecodeError::LeadingZero);
         }
-        let size = u128::from(self.alphabet.size());
+        let size = u128::from(self.alphabet().size());
         let number = digits.iter().fold(0, |number, &digit| number * size + u128::from(digit));
         // With a length this cannot be: all its digit strings are numbers below the capacity.
         if number >= self.capacity {
@@ -272,7 +270,7 @@ impl Shape {
 
     /// Whether keys sort as texts just as their numbers do.
     pub fn is_sorted(&self) -> bool {
-        self.length > 0 && self.alphabet.symbols().as_bytes().is_sorted()
+        self.length > 0 && self.alphabet().symbols().as_bytes().is_sorted()
     }
 
     /// What follows the prefix of a key of this shape: the part the blocklist looks at.
@@ -335,7 +333,7 @@ impl Shape {
         };
         let mut digits = [0; DIGITS_MAX];
         for (digit, &symbol) in digits.iter_mut().zip(&body[..count]) {
-            *digit = self.alphabet.digit(symbol).expect("a written symbol is of the alphabet");
+            *digit = self.alphabet().digit(symbol).expect("a written symbol is of the alphabet");
         }
         body[count] = self.digits.symbol(check.check_digit(&digits[..count]));
         &body[..=count]
@@ -365,7 +363,7 @@ impl Shape {
         let symbols = body.iter().enumerate().filter(|&(_, &byte)| is_symbol(byte));
         for (digit, (i, &found)) in digits.iter_mut().zip(symbols) {
             let at = self.prefix.len() + i;
-            *digit = self.alphabet.digit(found).ok_or(DecodeError::Character { at, found })?;
+            *digit = self.alphabet().digit(found).ok_or(DecodeError::Character { at, found })?;
         }
         Ok(&digits[..found])
     }
@@ -374,7 +372,7 @@ impl Shape {
 impl PartialEq for Shape {
     fn eq(&self, other: &Shape) -> bool {
         // Everything else is derived from these.
-        self.alphabet == other.alphabet
+        self.alphabet() == other.alphabet()
             && self.length == other.length
             && self.prefix == other.prefix
             && self.group == other.group

@@ -12,7 +12,7 @@
 
 use std::mem::discriminant;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -60,9 +60,7 @@ pub struct Refill {
     pub keys: Arc<Keys>,
     /// Where keys are claimed instead of leased, if they are rows of a pool.
     pub pool: Option<Pool>,
-    /// The space's changeable settings.
-    pub tuning: watch::Receiver<Tuning>,
-    /// The space as the store had it when last heard of.
+    /// The space as the store had it when last heard of, with its changeable settings.
     pub record: Arc<ArcSwap<SpaceRecord>>,
     /// Where leases go at the end.
     pub(crate) give_backs: Arc<GiveBacks>,
@@ -73,7 +71,7 @@ pub struct Refill {
     /// Whether the store was allowed although it is not safe: then every lease says so.
     pub unsafe_store: bool,
     /// The last lease, for the heartbeat to look after; and the rate, for people.
-    pub progress: watch::Sender<Progress>,
+    pub progress: SharedProgress,
 }
 
 /// What a refill tells others.
@@ -89,6 +87,25 @@ pub struct Progress {
     pub burned: u64,
     /// How often the clock of this host was set, as far as a snowflake space has noticed.
     pub clock_jumps: u64,
+}
+
+/// The same, shared with those whom it is told.
+#[derive(Debug, Clone, Default)]
+pub struct SharedProgress(Arc<Mutex<Progress>>);
+
+impl SharedProgress {
+    /// As of now.
+    pub fn get(&self) -> Progress {
+        *self.lock()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().expect("nothing panics while it is held")
+    }
 }
 
 /// A lease in the mill.
@@ -125,7 +142,7 @@ impl Refill {
             sample_every =
                 if is_idle { SAMPLE_EVERY_MAX.min(sample_every * 2) } else { SAMPLE_EVERY };
             pace.sample(drawn, Instant::now());
-            self.progress.send_modify(|progress| progress.rate = pace.rate);
+            self.progress.change(|progress| progress.rate = pace.rate);
             if retry.at.is_some_and(|at| Instant::now() < at) {
                 continue;
             }
@@ -197,7 +214,7 @@ impl Refill {
 
     /// The settings. What is reserved is not held for longer than the reservation lasts.
     fn tuning(&self) -> Tuning {
-        let mut tuning = self.tuning.borrow().clone();
+        let mut tuning = self.record.load().tuning.clone();
         if self.pool.is_some() && tuning.audit == Audit::Key {
             let half = (tuning.reserve_seconds / 2).max(1);
             tuning.horizon_seconds = tuning.horizon_seconds.min(half);
@@ -243,13 +260,13 @@ impl Refill {
             size,
             share: SHARE,
             floor: floor_of(&self.floors, &self.space).await?,
-            last_lease: self.progress.borrow().last_lease,
+            last_lease: self.progress.get().last_lease,
             spent: spent.to_vec(),
         };
         let grant = self.store.lease(&ask).await?;
         check_grant(&grant, size);
         settle(&*self.store, &self.floors, &self.keys, &ask, &grant).await?;
-        self.progress.send_modify(|progress| {
+        self.progress.change(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
         });
@@ -371,7 +388,7 @@ pub(crate) async fn give_back_all(
 pub(crate) fn tell(
     space: &str,
     mill: &Mill,
-    progress: &watch::Sender<Progress>,
+    progress: &SharedProgress,
     error: &StoreError,
     retry: &mut Retry,
 ) {
@@ -388,7 +405,7 @@ pub(crate) fn tell(
         StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
         error => {
             let doubted = matches!(error, StoreError::InDoubt(_));
-            progress.send_modify(|progress| progress.burned += u64::from(doubted));
+            progress.change(|progress| progress.burned += u64::from(doubted));
             retry.again(doubted);
             Outlook::Away(error.to_string())
         }

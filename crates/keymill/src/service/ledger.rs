@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use arc_swap::ArcSwap;
+
 use super::take::{FRUITLESS_MAX, yield_often};
 use super::{Service, ServiceError, Space};
 use crate::fence::make_sure_or_burn;
@@ -10,7 +12,7 @@ use crate::floor::{Floors, floor_of};
 use crate::group_commit::GroupCommit;
 use crate::mill::{Drawn, Dry};
 use crate::store::keys::{Claimed, KeyPlace, KeyUse, LastUse, Uses};
-use crate::store::{Confirm, Evidence, Store, StoreError};
+use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
 
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
@@ -44,16 +46,20 @@ impl std::fmt::Debug for Ledger {
 
 impl Service {
     /// The ledger of a space whose store can keep one.
-    pub(super) fn ledger(&self, space: &str, pooled: bool, ttl: TtlOf) -> Option<Ledger> {
+    pub(super) fn ledger(
+        &self,
+        pooled: bool,
+        record: &Arc<ArcSwap<SpaceRecord>>,
+    ) -> Option<Ledger> {
         let inner = &self.inner;
         inner.store.keys().filter(|keys| keys.notes_keys())?;
         let writer = Arc::new(Writer {
-            space: space.to_owned(),
+            space: record.load().name.clone(),
             instance: inner.instance.id.clone(),
             store: inner.store.clone(),
             floors: inner.floors.clone(),
             pooled,
-            ttl,
+            record: record.clone(),
             last: Mutex::default(),
         });
         Some(Ledger { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
@@ -220,9 +226,6 @@ impl Space {
     }
 }
 
-/// How long used keys live, as the settings say at present.
-type TtlOf = Box<dyn Fn() -> Option<std::time::Duration> + Send + Sync>;
-
 /// What a commit needs.
 struct Writer {
     space: String,
@@ -230,7 +233,8 @@ struct Writer {
     store: Arc<dyn Store>,
     floors: Arc<Floors>,
     pooled: bool,
-    ttl: TtlOf,
+    /// With how long used keys live, as the settings say at present.
+    record: Arc<ArcSwap<SpaceRecord>>,
     /// The last key that was noted.
     last: Mutex<Option<LastUse>>,
 }
@@ -249,7 +253,7 @@ impl Writer {
             instance: self.instance.clone(),
             keys: asked.into_iter().flatten().collect(),
             pooled: self.pooled,
-            ttl: (self.ttl)(),
+            ttl: self.record.load().tuning.ttl(),
             last,
             floor: floor_of(&self.floors, &self.space).await?,
         };

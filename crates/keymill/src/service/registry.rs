@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, Guard};
 use jiff::Timestamp;
 use keymill_core::{Blocklist, Generations, Located};
-use tokio::sync::watch;
 
 use super::digest::Digests;
 use super::ledger::Ledger;
@@ -18,7 +17,7 @@ use crate::claim::Claims;
 use crate::floor::raise_to;
 use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
-use crate::refill::{Progress, Refill};
+use crate::refill::{Progress, Refill, SharedProgress};
 use crate::space::{Audit, Kind, Timeline, Tuning};
 use crate::store::{SpaceRecord, is_later_era};
 use crate::worker::Keeper;
@@ -46,8 +45,7 @@ pub struct Space {
     /// Keys not to hand out; empty where the space has that switched off.
     pub(super) blocklist: Arc<ArcSwap<Blocklist>>,
     pub(super) record: Arc<ArcSwap<SpaceRecord>>,
-    pub(super) tuning: watch::Sender<Tuning>,
-    pub(super) progress: watch::Receiver<Progress>,
+    pub(super) progress: SharedProgress,
 }
 
 impl Space {
@@ -85,7 +83,7 @@ impl Space {
 
     /// What its refill has been doing.
     pub fn progress(&self) -> Progress {
-        *self.progress.borrow()
+        self.progress.get()
     }
 
     /// Whether a key is one that must not be handed out.
@@ -144,11 +142,6 @@ impl Service {
             && record.mark.revision >= space.record.load().mark.revision
         {
             space.blocklist.store(self.blocklist_of(&record.tuning));
-            space.tuning.send_if_modified(|tuning| {
-                let changed = *tuning != record.tuning;
-                tuning.clone_from(&record.tuning);
-                changed
-            });
             if let Err(error) = space.keys.follow(&record) {
                 tracing::error!(space = record.name, "cannot follow its growth: {error}");
             }
@@ -169,6 +162,8 @@ impl Service {
     fn build(&self, record: SpaceRecord) -> Result<Space, ServiceError> {
         let inner = &self.inner;
         self.check_secret(&record)?;
+        let shared = Arc::new(ArcSwap::from_pointee(record));
+        let record = shared.load();
         let keys = Arc::new(Keys::of(&record, &inner.master)?);
         let (waiting_max, wait_max) = (inner.limits.waiting_max, inner.limits.wait_max);
         let timeline = record.definition.timeline()?;
@@ -176,11 +171,8 @@ impl Service {
             Some(timeline) => Mill::of_ids(timeline, waiting_max, wait_max),
             None => Mill::new(waiting_max, wait_max),
         });
-        let tuning = watch::Sender::new(record.tuning.clone());
-        let progress = watch::Sender::new(Progress::default());
+        let progress = SharedProgress::default();
         let pooled = record.definition.kind == Kind::Pooled;
-        let ttl = tuning.subscribe();
-        let ttl_of = Box::new(move || ttl.borrow().ttl());
         let space = Space {
             name: record.name.clone(),
             mill: mill.clone(),
@@ -188,12 +180,11 @@ impl Service {
             claims: pooled.then(Arc::default),
             digests: self.digests_of(&record)?,
             uuids: Uuids::of(&record.definition),
-            ledger: self.ledger(&record.name, pooled, ttl_of),
+            ledger: self.ledger(pooled, &shared),
             special: AtomicBool::new(is_special(&record)),
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
-            tuning,
-            progress: progress.subscribe(),
-            record: Arc::new(ArcSwap::from_pointee(record)),
+            progress: progress.clone(),
+            record: shared.clone(),
         };
         if let Some(timeline) = timeline {
             warn_of_the_end(&space.name, timeline);
@@ -207,7 +198,7 @@ impl Service {
                 mill: mill.clone(),
                 number: inner.worker,
                 clock: inner.clock.clone(),
-                tuning: space.tuning.subscribe(),
+                record: space.record.clone(),
                 stop: inner.stop.subscribe(),
                 unsafe_store: inner.unsafe_store.is_some(),
                 progress,
@@ -222,7 +213,6 @@ impl Service {
                 mill: mill.clone(),
                 keys,
                 pool: self.pool_of(&space),
-                tuning: space.tuning.subscribe(),
                 record: space.record.clone(),
                 give_backs: inner.give_backs.clone(),
                 take_max: inner.limits.count_max.into(),

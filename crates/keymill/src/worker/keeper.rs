@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -24,10 +25,10 @@ use crate::floor::{Floors, floor_of, raise_to};
 use crate::instance::Instance;
 use crate::mill::{Mill, Outlook};
 use crate::pace::{Pace, Retry};
-use crate::refill::{Progress, stopped, tell};
-use crate::space::{Timeline, Tuning};
+use crate::refill::{SharedProgress, stopped, tell};
+use crate::space::Timeline;
 use crate::store::{
-    Confirm, Evidence, HeldWindow, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Confirm, Evidence, HeldWindow, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 
 /// How often a keeper with a window looks at the clock and at its rate.
@@ -54,14 +55,14 @@ pub struct Keeper {
     pub number: Option<u32>,
     /// The time of day, for stores that have no clock.
     pub clock: Clock,
-    /// The space's changeable settings.
-    pub tuning: watch::Receiver<Tuning>,
+    /// The space as the store had it when last heard of, with its changeable settings.
+    pub record: Arc<ArcSwap<SpaceRecord>>,
     /// Becomes true when the instance stops.
     pub stop: watch::Receiver<bool>,
     /// Whether the store was allowed although it is not safe: then every lease says so.
     pub unsafe_store: bool,
     /// The last lease, for the heartbeat to look after; and the rate, for people.
-    pub progress: watch::Sender<Progress>,
+    pub progress: SharedProgress,
 }
 
 /// A tenancy, as it is on record.
@@ -111,7 +112,7 @@ impl Keeper {
                 slept |= jump > 0 && held.is_some();
             }
             pace.sample(mill.drawn(), Instant::now());
-            self.progress.send_modify(|progress| progress.rate = pace.rate);
+            self.progress.change(|progress| progress.rate = pace.rate);
             if retry.at.is_some_and(|at| Instant::now() < at) {
                 continue;
             }
@@ -170,7 +171,7 @@ impl Keeper {
 
     /// How many ticks ahead a window reaches.
     fn length(&self, timeline: Timeline) -> u64 {
-        timeline.ticks_in(self.tuning.borrow().window())
+        timeline.ticks_in(self.record.load().tuning.window())
     }
 
     /// How many ticks to ask for; after a doubt few more than there are, and more with every answer
@@ -248,7 +249,7 @@ impl Keeper {
             length,
             clock: self.clock.clone(),
             floor: floor_of(&self.floors, &self.space).await?,
-            last_lease: self.progress.borrow().last_lease,
+            last_lease: self.progress.get().last_lease,
         };
         let window = self.store.window(&ask).await?;
         let at = Instant::now();
@@ -300,7 +301,7 @@ impl Keeper {
     }
 
     fn tell_of(&self, timeline: Timeline, window: &Window) {
-        self.progress.send_modify(|progress| {
+        self.progress.change(|progress| {
             progress.last_lease = Some(window.lease);
             progress.leases += 1;
         });
@@ -377,7 +378,7 @@ impl Keeper {
             seconds,
             "the clock of this host was set; IDs go on in their order"
         );
-        self.progress.send_modify(|progress| progress.clock_jumps += 1);
+        self.progress.change(|progress| progress.clock_jumps += 1);
     }
 }
 
