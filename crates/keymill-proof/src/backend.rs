@@ -1,4 +1,5 @@
-//! Private database servers: on free ports, in a temporary folder, ended by their own pids.
+//! Private servers, databases and what stands before instances: on free ports, in a temporary
+//! folder, ended by their own pids.
 //!
 //! Tests start them for themselves where they mean to harm them; the binary `backends` starts
 //! one of each for a whole test run. A server that is dropped takes its processes and its data
@@ -8,6 +9,7 @@ mod certificates;
 mod etcd;
 mod mariadb;
 mod mysql;
+mod nginx;
 mod pgbouncer;
 mod postgres;
 mod redis;
@@ -26,6 +28,7 @@ pub use certificates::Certificates;
 pub use etcd::{Etcd, Member};
 pub use mariadb::MariaDb;
 pub use mysql::Mysql;
+pub use nginx::Nginx;
 pub use pgbouncer::{PgBouncer, PoolMode};
 pub use postgres::Postgres;
 pub use redis::Redis;

@@ -3,4 +3,5 @@
 //! A front parses a request, calls `service`, and writes the answer. It never imports `store`
 //! drivers and decides nothing about keys.
 
+pub mod addresses;
 pub mod http;

@@ -4,7 +4,7 @@
 //! moment of the scrape.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
 use prometheus_client::collector::Collector;
@@ -20,7 +20,36 @@ use crate::worker::Worker;
 #[derive(Debug)]
 pub struct Metrics {
     service: Service,
-    requests: [[AtomicU64; CLASSES.len()]; Route::ALL.len()],
+    requests: [Counts; STRIPES],
+    connections_refused: [AtomicU64; Refusal::ALL.len()],
+}
+
+/// Answers counted by some of the threads, on cache lines of their own: a count that all threads
+/// write would travel between the cores with every request.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counts {
+    of: [[AtomicU64; CLASSES.len()]; Route::ALL.len()],
+}
+
+/// How many threads may count without meeting each other.
+const STRIPES: usize = 16;
+
+thread_local! {
+    /// Which counts this thread adds to.
+    static STRIPE: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES
+    };
+}
+
+/// Which limit a connection was beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// `connections_max`: only health checks and metrics were answered.
+    Full,
+    /// `connections_per_address_max`
+    Address,
 }
 
 /// Which kind of request.
@@ -41,17 +70,28 @@ impl Route {
         [(Route::Take, "take"), (Route::GetKey, "get_key"), (Route::Other, "other")];
 }
 
+impl Refusal {
+    const ALL: [(Refusal, &'static str); 2] =
+        [(Refusal::Full, "full"), (Refusal::Address, "address")];
+}
+
 impl Metrics {
     /// Metrics of one instance.
     pub fn new(service: Service) -> Metrics {
-        Metrics { service, requests: Default::default() }
+        Metrics { service, requests: Default::default(), connections_refused: Default::default() }
+    }
+
+    /// Counts a connection beyond a limit.
+    pub fn count_refused(&self, refusal: Refusal) {
+        self.connections_refused[refusal as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts an answer.
     #[inline]
     pub fn count(&self, route: Route, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).clamp(2, 5) - 2;
-        self.requests[route as usize][class].fetch_add(1, Ordering::Relaxed);
+        let stripe = STRIPE.with(|stripe| *stripe);
+        self.requests[stripe].of[route as usize][class].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Everything, as OpenMetrics text.
@@ -68,6 +108,7 @@ impl Metrics {
 #[derive(Debug)]
 struct Snapshot {
     requests: Vec<(&'static str, &'static str, u64)>,
+    connections_refused: Vec<(&'static str, u64)>,
     spaces: Vec<SpaceFigures>,
     ready: bool,
     problems: Vec<(&'static str, String)>,
@@ -92,16 +133,20 @@ struct SpaceFigures {
 impl Snapshot {
     fn of(metrics: &Metrics) -> Snapshot {
         let requests = Route::ALL.iter().flat_map(|&(route, name)| {
-            let counts = &metrics.requests[route as usize];
-            let count = move |(class, count): (&&'static str, &AtomicU64)| {
-                (name, *class, count.load(Ordering::Relaxed))
+            let count = move |(class, status): (usize, &&'static str)| {
+                let counts = metrics.requests.iter().map(|it| &it.of[route as usize][class]);
+                (name, *status, counts.map(|count| count.load(Ordering::Relaxed)).sum::<u64>())
             };
-            CLASSES.iter().zip(counts).map(count)
+            CLASSES.iter().enumerate().map(count)
+        });
+        let refused = Refusal::ALL.iter().map(|&(refusal, name)| {
+            (name, metrics.connections_refused[refusal as usize].load(Ordering::Relaxed))
         });
         let health = metrics.service.health();
         let problems = health.problems.into_iter();
         Snapshot {
             requests: requests.collect(),
+            connections_refused: refused.collect(),
             spaces: metrics.service.known_spaces().iter().map(|space| figures(space)).collect(),
             ready: health.ready,
             problems: problems.map(|it| (it.code, it.space.unwrap_or_default())).collect(),
@@ -154,36 +199,40 @@ impl Collector for Snapshot {
             let labels = [("route", route), ("status", class)];
             counter(count).encode(family.encode_family(&labels)?)?;
         }
+        let help = "Connections beyond a limit, by reason: full (connections_max) or address";
+        let mut family = encoder.encode_descriptor("connections_refused", help, none, kind)?;
+        for &(reason, count) in &self.connections_refused {
+            counter(count).encode(family.encode_family(&[("reason", reason)])?)?;
+        }
         let encoder = &mut encoder;
-        self.of_spaces(encoder, ("keys", "Ordinals drawn to make keys of"), |it| {
-            counter(it.drawn)
-        })?;
+        self.of_spaces(encoder, ("keys", "Ordinals used to make keys"), |it| counter(it.drawn))?;
         self.of_spaces(encoder, ("leases", "Leases granted to this instance"), |it| {
             counter(it.leases)
         })?;
-        let burned = ("leases_burned", "Leases whose commit was in doubt, never used");
+        let burned =
+            ("leases_burned", "Leases discarded because the result of their commit is unknown");
         self.of_spaces(encoder, burned, |it| counter(it.burned))?;
-        self.of_spaces(encoder, ("keys_at_hand", "Keys ready to be taken"), |it| {
+        self.of_spaces(encoder, ("keys_at_hand", "Keys in memory, ready to be taken"), |it| {
             gauge(it.at_hand)
         })?;
-        self.of_spaces(encoder, ("keys_leased", "Keys granted to any instance"), |it| {
+        self.of_spaces(encoder, ("keys_leased", "Keys leased to instances"), |it| {
             gauge(it.leased)
         })?;
-        self.of_spaces(encoder, ("keys_capacity", "Keys in all"), |it| gauge(it.capacity))?;
-        self.of_spaces(encoder, ("key_rate", "Keys a second at present"), |it| {
+        self.of_spaces(encoder, ("keys_capacity", "Keys in total"), |it| gauge(it.capacity))?;
+        self.of_spaces(encoder, ("key_rate", "Current number of keys per second"), |it| {
             ConstGauge::new(it.rate)
         })?;
-        let worker = ("worker", "The worker number held, in a snowflake space");
+        let worker = ("worker", "Worker number that this instance holds, in a snowflake keyspace");
         self.of_some(encoder, worker, |it| it.worker.map(|number| gauge(number.into())))?;
-        let jumps = ("clock_jumps", "How often the clock of this host was set");
+        let jumps = ("clock_jumps", "Changes of the clock of this host");
         self.of_some(encoder, jumps, |it| it.runs_out_at.map(|_| counter(it.clock_jumps)))?;
-        let end = ("runs_out_timestamp_seconds", "When the bits of the time run out");
+        let end = ("runs_out_timestamp_seconds", "When the timestamps of a snowflake keyspace end");
         self.of_some(encoder, end, |it| it.runs_out_at.map(ConstGauge::new))?;
         let kind = gauge(0).metric_type();
-        let help = "Whether this instance can serve every space asked for";
+        let help = "Whether this instance can serve every keyspace that was asked for";
         let family = encoder.encode_descriptor("ready", help, none, kind)?;
         gauge(u64::from(self.ready)).encode(family)?;
-        let help = "What is wrong right now, by its code";
+        let help = "Current problems, by code";
         let mut family = encoder.encode_descriptor("problem", help, none, kind)?;
         for (code, space) in &self.problems {
             let labels = [("code", *code), ("space", space.as_str())];

@@ -1,216 +1,86 @@
-//! One connection: HTTP/1.1 or HTTP/2, served until it ends, goes idle or the server drains.
+//! One connection: HTTP/1.1 or HTTP/2, served until it ends or is told to end.
+//!
+//! A worker runs one task of these for each connection. There are no timers in it: `sweep` looks at
+//! what a connection does and gives it orders, which it hears at its next poll.
 
-use std::io;
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::TcpStream as StdTcpStream;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
-use hyper::server::conn::{http1, http2};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
-use tokio::time::{interval, sleep, timeout};
 
-use super::ServerLimits;
+use super::activity::{Activity, Order};
+use super::stream::Counted;
+use super::under_way::UnderWay;
 use crate::front::http::Http;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The most of a header that is read, and about the most of an answer that is kept for a client
+/// that does not read: as much as HTTP/2 allows a header to have here.
+const BUFFER_MAX: usize = 16 << 10;
+/// The most that one HTTP/2 stream buffers beyond the piece that it sends.
+const STREAM_BUFFER_MAX: usize = 64 << 10;
+/// Requests at once on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 64;
+
+/// What a connection, its requests and the sweep share.
+///
+/// One reference count for each connection: a count that all threads share would slow them all.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) http: Http,
+    pub(super) activity: Activity,
+}
+
+impl Served {
+    pub(super) fn new(http: Http) -> Served {
+        Served { http, activity: Activity::default() }
+    }
+}
+
 /// Serves a connection to its end.
-pub(super) async fn serve(
-    stream: StdTcpStream,
-    http: Http,
-    limits: ServerLimits,
-    mut drain: watch::Receiver<bool>,
-) -> Result<(), BoxError> {
-    let stream = TcpStream::from_std(stream)?;
-    let is_http2 = tokio::select! {
-        found = timeout(limits.header_time_max, speaks_http2(&stream)) => found??,
-        // Nothing was asked yet, so there is nothing to finish.
-        _ = drain.wait_for(|drain| *drain) => return Ok(()),
-    };
-    // One reference count a connection: a count that all threads share would slow them all.
-    let shared = Arc::new((http, Activity::default()));
-    let stream = TokioIo::new(Counted { stream, shared: shared.clone() });
-    let activity = &shared.1;
-    let answer = service_fn(|request| {
-        let shared = shared.clone();
+pub(super) async fn serve(stream: StdTcpStream, served: Arc<Served>) -> Result<(), BoxError> {
+    let stream = TokioIo::new(Counted::new(TcpStream::from_std(stream)?, served.clone()));
+    let asked = served.clone();
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let under_way = UnderWay::begin(&asked, request.version());
         async move {
-            let (http, activity) = &*shared;
-            let _under_way = UnderWay::new(activity);
-            http.answer(request).await
+            let Ok(answer) = under_way.http().answer(request).await;
+            Ok::<_, Infallible>(under_way.answer(answer))
         }
     });
-    if is_http2 {
-        let connection = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .keep_alive_interval(limits.idle_time_max)
-            .max_concurrent_streams(64)
-            .serve_connection(stream, answer);
-        watch_over(connection, http2::Connection::graceful_shutdown, activity, limits, drain).await
-    } else {
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_time_max)
-            .pipeline_flush(true)
-            .serve_connection(stream, answer);
-        watch_over(connection, http1::Connection::graceful_shutdown, activity, limits, drain).await
-    }
-}
-
-/// What a connection does, counted so that idleness shows without a clock read per request.
-#[derive(Debug, Default)]
-struct Activity {
-    started: AtomicU64,
-    ended: AtomicU64,
-    bytes_written: AtomicU64,
-}
-
-impl Activity {
-    /// Whether a request is being answered.
-    fn is_busy(&self) -> bool {
-        self.started.load(Ordering::Relaxed) != self.ended.load(Ordering::Relaxed)
-    }
-
-    /// Changes whenever anything happens.
-    fn progress(&self) -> (u64, u64) {
-        (self.started.load(Ordering::Relaxed), self.bytes_written.load(Ordering::Relaxed))
-    }
-}
-
-/// A request that is being answered, until it is dropped, also when it is given up half-way.
-struct UnderWay<'a> {
-    activity: &'a Activity,
-}
-
-impl<'a> UnderWay<'a> {
-    fn new(activity: &'a Activity) -> UnderWay<'a> {
-        activity.started.fetch_add(1, Ordering::Relaxed);
-        UnderWay { activity }
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.activity.ended.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Drives a connection until it ends. One on which nothing has happened for a whole period is
-/// asked to end; one that then still does nothing, because its client does not read what it asked
-/// for, is cut off. A draining server asks it to end, too, and cuts it off by itself.
-async fn watch_over<C>(
-    connection: C,
-    end: impl Fn(Pin<&mut C>),
-    activity: &Activity,
-    limits: ServerLimits,
-    mut drain: watch::Receiver<bool>,
-) -> Result<(), BoxError>
-where
-    C: Future<Output = hyper::Result<()>>,
-{
-    let mut connection = pin!(connection);
-    let mut periods = interval(limits.idle_time_max);
-    periods.tick().await;
-    let mut seen = activity.progress();
-    let mut ending = false;
-    loop {
-        tokio::select! {
-            ended = connection.as_mut() => return Ok(ended?),
-            _ = periods.tick() => {
-                let progress = activity.progress();
-                if progress == seen && !activity.is_busy() {
-                    if ending {
-                        return Err("the client does not read".into());
-                    }
-                    ending = true;
-                    end(connection.as_mut());
-                }
-                seen = progress;
-            }
-            _ = drain.wait_for(|drain| *drain), if !ending => {
-                ending = true;
-                end(connection.as_mut());
-            }
+    let mut protocols = auto::Builder::new(TokioExecutor::new());
+    protocols.http1().header_read_timeout(None::<Duration>).max_buf_size(BUFFER_MAX);
+    protocols.http2().max_concurrent_streams(STREAMS_MAX).max_send_buf_size(STREAM_BUFFER_MAX);
+    let mut connection = pin!(protocols.serve_connection(stream, answer));
+    let mut is_ending = false;
+    poll_fn(|context| {
+        let activity = &served.activity;
+        activity.obeyed_by(context.waker());
+        let ends = match activity.order() {
+            Order::Serve => false,
+            // An HTTP/2 client is told by GOAWAY, which loses nothing. Over HTTP/1 hyper would
+            // close an idle connection at once, under a request that may be on its way: the next
+            // answer says that it is the last instead.
+            Order::Close => activity.is_http2(),
+            Order::End => true,
+            Order::Cut => return Poll::Ready(Err("a time limit has passed".into())),
+        };
+        if ends && !is_ending {
+            is_ending = true;
+            connection.as_mut().graceful_shutdown();
         }
-    }
-}
-
-/// A stream that counts what it writes.
-struct Counted {
-    stream: TcpStream,
-    shared: Arc<(Http, Activity)>,
-}
-
-impl Counted {
-    fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = &written {
-            self.shared.1.bytes_written.fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
-        written
-    }
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.count(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.count(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-/// Whether the client opens with HTTP/2's preface. Looks without taking.
-async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
-    const PREFACE: &[u8] = b"PRI";
-    let mut start = [0; PREFACE.len()];
-    loop {
-        let count = stream.peek(&mut start).await?;
-        if count == 0 || start[..count] != PREFACE[..count] {
-            return Ok(false);
-        }
-        if count == PREFACE.len() {
-            return Ok(true);
-        }
-        // One or two letters so far; the next ones are on their way.
-        sleep(Duration::from_millis(1)).await;
-    }
+        connection.as_mut().poll(context)
+    })
+    .await
 }

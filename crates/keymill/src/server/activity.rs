@@ -1,0 +1,213 @@
+//! What one connection does, in counts, and what it is told to do next.
+//!
+//! `stream` and `under_way` count, `sweep` reads the counts and gives orders, `connection` obeys.
+//! Counting reads no clock and sets no timer: it happens for every request.
+//!
+//! # Invariants
+//!
+//! - Everything here is written by one thread, the worker that has the connection.
+//! - Orders only get stricter.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::Waker;
+
+/// HTTP/2's preface and the head of the SETTINGS that follow it, in bytes.
+const HTTP2_OPENING: u64 = 24 + 9;
+
+/// What a connection has done so far.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    bytes_read: Counter,
+    bytes_written: Counter,
+    /// Requests whose headers were complete.
+    started: Counter,
+    /// Those of them whose answer has a status.
+    answered: Counter,
+    /// Those of them whose answer was handed to hyper to its last byte.
+    finished: Counter,
+    /// Pieces of answers handed to hyper.
+    pieces: Counter,
+    asks_over_http2: AtomicBool,
+    /// Whether bytes came since the last request began or was answered: over HTTP/1, a header.
+    header_begun: AtomicBool,
+    is_write_blocked: AtomicBool,
+    is_lingering: AtomicBool,
+    order: AtomicU8,
+    task: OnceLock<Waker>,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The client's first byte.
+    Silent,
+    /// The rest of a header, or of what opens an HTTP/2 connection.
+    Heading,
+    /// The service, which has time limits of its own.
+    Answering,
+    /// The client, which has not read its answer.
+    Unread,
+    /// The next request.
+    Quiet,
+    /// The client's end of a connection whose other end is closed.
+    Lingering,
+}
+
+/// A phase, and what shows progress within it. Two equal ones mean that nothing has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) phase: Phase,
+    started: u64,
+    finished: u64,
+    sent: u64,
+}
+
+/// What a connection is told, from the mildest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    /// Answer requests.
+    Serve,
+    /// Answer the request that is there or on its way, and say that it is the last.
+    Close,
+    /// Begin nothing new, and end when nothing is under way.
+    End,
+    /// End now.
+    Cut,
+}
+
+impl Activity {
+    /// Counts what was read.
+    pub(super) fn read(&self, bytes: &[u8]) {
+        // A blank line behind a request is part of no header; clients of old send one.
+        if bytes.len() <= 2 && bytes.iter().all(|byte| b"\r\n".contains(byte)) {
+            return;
+        }
+        self.bytes_read.add(bytes.len() as u64);
+        self.header_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts what was written.
+    pub(super) fn wrote(&self, bytes: usize) {
+        self.bytes_written.add(bytes as u64);
+        self.is_write_blocked.store(false, Ordering::Relaxed);
+        self.header_begun.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that the client takes nothing more at present.
+    pub(super) fn write_blocked(&self) {
+        self.is_write_blocked.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that this end is closed and the client's is not.
+    pub(super) fn lingers(&self) {
+        self.is_lingering.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a request whose header is complete.
+    pub(super) fn request_started(&self, is_http2: bool) {
+        self.started.add(1);
+        self.header_begun.store(false, Ordering::Relaxed);
+        self.asks_over_http2.store(is_http2, Ordering::Relaxed);
+    }
+
+    /// Counts a request that has its answer, or never will have one.
+    pub(super) fn request_answered(&self) {
+        self.answered.add(1);
+    }
+
+    /// Counts an answer that is made to its end, or given up.
+    pub(super) fn request_finished(&self) {
+        self.finished.add(1);
+    }
+
+    /// Counts a piece of an answer.
+    pub(super) fn piece_made(&self) {
+        self.pieces.add(1);
+    }
+
+    /// Whether this is HTTP/2: only there the server writes before it was asked anything.
+    pub(super) fn is_http2(&self) -> bool {
+        let has_written_first = self.started.get() == 0 && self.bytes_written.get() > 0;
+        self.asks_over_http2.load(Ordering::Relaxed) || has_written_first
+    }
+
+    /// What the connection waits for, and how far it is.
+    pub(super) fn moment(&self) -> Moment {
+        // Over HTTP/2 the bytes of a connection tell nothing: the client may have its PINGs
+        // answered for ever without reading a key.
+        let sent = if self.is_http2() { 0 } else { self.bytes_written.get() };
+        Moment {
+            phase: self.phase(),
+            started: self.started.get(),
+            finished: self.finished.get(),
+            sent: sent + self.pieces.get(),
+        }
+    }
+
+    /// What it is told.
+    pub(super) fn order(&self) -> Order {
+        match self.order.load(Ordering::Relaxed) {
+            0 => Order::Serve,
+            1 => Order::Close,
+            2 => Order::End,
+            _ => Order::Cut,
+        }
+    }
+
+    /// Tells it something, and wakes it to hear it. An order milder than the last is ignored.
+    pub(super) fn tell(&self, order: Order) {
+        if order > self.order() {
+            self.order.store(order as u8, Ordering::Relaxed);
+            if let Some(task) = self.task.get() {
+                task.wake_by_ref();
+            }
+        }
+    }
+
+    /// Names the task that obeys. It is the same at every poll: a task of tokio keeps its waker.
+    pub(super) fn obeyed_by(&self, task: &Waker) {
+        let known = self.task.get_or_init(|| task.clone());
+        debug_assert!(known.will_wake(task), "a connection is one task");
+    }
+
+    fn phase(&self) -> Phase {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let (started, answered) = (self.started.get(), self.answered.get());
+        if is(&self.is_lingering) {
+            Phase::Lingering
+        } else if started != answered {
+            Phase::Answering
+        } else if self.bytes_read.get() == 0 {
+            Phase::Silent
+        } else if answered != self.finished.get() {
+            Phase::Unread
+        } else if self.is_http2() {
+            // Nothing that passes below requests counts, so that PINGs cannot keep it open.
+            let has_opened = started > 0 || self.bytes_read.get() >= HTTP2_OPENING;
+            if has_opened { Phase::Quiet } else { Phase::Heading }
+        } else if is(&self.is_write_blocked) {
+            Phase::Unread
+        } else if started == 0 || is(&self.header_begun) {
+            Phase::Heading
+        } else {
+            Phase::Quiet
+        }
+    }
+}
+
+/// A count with one writer, which so needs no atomic addition.
+#[derive(Debug, Default)]
+struct Counter {
+    count: AtomicU64,
+}
+
+impl Counter {
+    fn add(&self, more: u64) {
+        self.count.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,107 @@
+//! A client's stream, which notes what passes and closes so that nothing sent is lost.
+//!
+//! hyper reads and writes through it. It never decides anything; that is for `sweep`.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::connection::Served;
+
+/// How much of what a client still sends is read and thrown away at the end.
+const DISCARDED_MAX: usize = 256 << 10;
+
+/// A stream whose traffic is counted.
+pub(super) struct Counted {
+    stream: TcpStream,
+    served: Arc<Served>,
+    /// The client has closed its end.
+    is_at_end: bool,
+    /// This end is closed.
+    is_shut: bool,
+    discarded: usize,
+}
+
+impl Counted {
+    pub(super) fn new(stream: TcpStream, served: Arc<Served>) -> Counted {
+        Counted { stream, served, is_at_end: false, is_shut: false, discarded: 0 }
+    }
+
+    fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) => self.served.activity.wrote(*bytes),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.served.activity.write_blocked(),
+        }
+        written
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        match &buffer.filled()[before..] {
+            [] => self.is_at_end = true,
+            bytes => self.served.activity.read(bytes),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.count(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.count(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    /// Closes this end, then reads until the client closes the other. A socket that is closed
+    /// with bytes unread resets the connection, and that takes the last answer with it.
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if !this.is_shut {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+            this.is_shut = true;
+            this.served.activity.lingers();
+        }
+        let mut bytes = [0; 4096];
+        while !this.is_at_end && this.discarded < DISCARDED_MAX {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            if ready!(Pin::new(&mut this.stream).poll_read(context, &mut buffer)).is_err() {
+                break;
+            }
+            this.discarded += buffer.filled().len();
+            this.is_at_end = buffer.filled().is_empty();
+        }
+        Poll::Ready(Ok(()))
+    }
+}

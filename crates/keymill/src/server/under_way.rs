@@ -1,0 +1,84 @@
+//! A request under way: from its complete header to the last piece of its answer.
+//!
+//! `connection` makes one for each request. It counts, also when the request is given up half-way,
+//! and says so on the last answer of a connection. It never looks into a request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::{Response, Version};
+
+use super::activity::Order;
+use super::connection::Served;
+use crate::front::http::Http;
+
+/// A request that was begun and is not finished, until this is dropped.
+pub(super) struct UnderWay {
+    served: Arc<Served>,
+    version: Version,
+    is_answered: bool,
+}
+
+impl UnderWay {
+    /// Begins a request.
+    pub(super) fn begin(served: &Arc<Served>, version: Version) -> UnderWay {
+        served.activity.request_started(version == Version::HTTP_2);
+        UnderWay { served: served.clone(), version, is_answered: false }
+    }
+
+    /// Who answers it.
+    pub(super) fn http(&self) -> &Http {
+        &self.served.http
+    }
+
+    /// Answers it. The answer is under way until hyper lets go of its body.
+    pub(super) fn answer<B>(mut self, mut answer: Response<B>) -> Response<Answer<B>> {
+        self.is_answered = true;
+        self.served.activity.request_answered();
+        // HTTP/2 has a frame for this, and HTTP/1.0 closes unless told otherwise.
+        if self.version == Version::HTTP_11 && self.served.activity.order() >= Order::Close {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer.map(|body| Answer { body, under_way: self })
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.served.activity.request_answered();
+        }
+        self.served.activity.request_finished();
+    }
+}
+
+/// The body of an answer, whose pieces are counted.
+pub(super) struct Answer<B> {
+    body: B,
+    under_way: UnderWay,
+}
+
+impl<B: Body + Unpin> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let piece = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.under_way.served.activity.piece_made();
+        Poll::Ready(piece)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
