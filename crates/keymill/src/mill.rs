@@ -7,10 +7,13 @@
 //!
 //! - What a take has drawn and does not hand out comes back ([`Drawn`]) and is drawn again before
 //!   anything else, unless the mill was sealed meanwhile: then it is a gap.
+//! - What a large take has drawn is *out* until its keys are written. A lease with ordinals that are
+//!   out is not spent, and once an advance has overtaken it, they are neither written nor put back.
 //! - A take that wants more than there is waits for the rest before it draws, so that small takes
 //!   beside it find what is at hand.
 
 mod drawn;
+mod out;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,9 +30,12 @@ use crate::store::WentBack;
 use crate::worker::{DrawIds, Worker};
 
 pub use drawn::Drawn;
+use out::Out;
+pub(crate) use out::OutId;
 
 /// What is wrong where a layout has too few IDs a tick.
-const TOO_FAST: &str = "IDs are wanted faster than its layout has them";
+const TOO_FAST: &str = "IDs are requested faster than its layout can make them; try again, or use \
+                        a layout with more sequence bits";
 
 /// By when a take must have its keys.
 pub type Deadline = Instant;
@@ -44,6 +50,8 @@ pub struct Mill {
     came_back: Mutex<Option<Vec<Range<u64>>>>,
     /// How many ordinals that is, for draws to see without a lock.
     came_back_count: AtomicU64,
+    /// What large takes have drawn and not written yet. Locked before `came_back`, never after.
+    out: Mutex<Out>,
     /// Wakes `refill`.
     pub(crate) low: Notify,
     /// A heartbeat has passed, which `refill` has not seen yet.
@@ -84,8 +92,11 @@ pub enum Outlook {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Dry {
     /// No lease came in time.
-    #[error("no keys at hand, and none came in time ({0})")]
+    #[error("{0}")]
     Late(String),
+    /// The store does not answer, and this is what was met.
+    #[error("the store is unreachable ({0})")]
+    Away(String),
     /// The pool is empty and being filled.
     #[error("the pool is empty and being filled")]
     PoolFilling,
@@ -93,10 +104,10 @@ pub enum Dry {
     #[error("{0}")]
     NoWorker(String),
     /// More callers wait than may.
-    #[error("no keys at hand, and too many callers wait for them already")]
+    #[error("too many requests are already waiting for new ones; try again")]
     Crowded,
     /// Every key is granted.
-    #[error("all keys are granted; {held_elsewhere} of them are held by other instances")]
+    #[error("all keys are leased; {held_elsewhere} of them are held by other instances")]
     Exhausted {
         /// How many are in open leases of other instances.
         held_elsewhere: u64,
@@ -121,6 +132,7 @@ impl Mill {
             worker: None,
             came_back: Mutex::new(Some(Vec::new())),
             came_back_count: AtomicU64::new(0),
+            out: Mutex::default(),
             beaten: AtomicBool::new(false),
             low: Notify::new(),
             filled: Notify::new(),
@@ -202,7 +214,7 @@ impl Mill {
             return Err(Dry::Late(TOO_FAST.to_owned()));
         }
         match &**self.outlook.load() {
-            Outlook::Away(reason) if self.left() < wanted => Err(Dry::Late(reason.clone())),
+            Outlook::Away(reason) if self.left() < wanted => Err(Dry::Away(reason.clone())),
             Outlook::NoWorker(reason) if self.left() < wanted => Err(Dry::NoWorker(reason.clone())),
             _ => Ok(()),
         }
@@ -249,8 +261,11 @@ impl Mill {
         (rests, came_back)
     }
 
-    /// Draws all that is at hand, to throw it away; how much it was.
+    /// Draws all that is at hand, to throw it away; how much it was. What is out is thrown away, too.
     pub(crate) fn discard(&self) -> u64 {
+        // Held to the end, so that nothing comes back behind this loop.
+        let mut out = self.out();
+        out.discard();
         let mut discarded = 0;
         while let Ok(Some(ordinals)) = self.try_draw(u64::MAX) {
             discarded += ordinals.end - ordinals.start;
@@ -392,10 +407,12 @@ impl Mill {
             self.low.notify_one();
             if tokio::time::timeout_at(deadline, filled).await.is_err() {
                 return Err(match &**self.outlook.load() {
-                    Outlook::Away(reason) => Dry::Late(reason.clone()),
+                    Outlook::Away(reason) => Dry::Away(reason.clone()),
                     Outlook::PoolFilling => Dry::PoolFilling,
                     Outlook::NoWorker(reason) => Dry::NoWorker(reason.clone()),
-                    _ => Dry::Late("the store is slow".to_owned()),
+                    _ => {
+                        Dry::Late("the store did not grant new ones in time; try again".to_owned())
+                    }
                 });
             }
         }
@@ -452,7 +469,7 @@ mod tests {
         });
         mill.low.notified().await;
         assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::Crowded));
-        assert_eq!(first.await.unwrap(), Err(Dry::Late("gone fishing".to_owned())));
+        assert_eq!(first.await.unwrap(), Err(Dry::Away("gone fishing".to_owned())));
     }
 
     #[tokio::test(start_paused = true)]

@@ -40,6 +40,13 @@ impl Skips {
         !skips.is_empty() && skips.binary_search(&ordinal).is_ok()
     }
 
+    /// Those in a run, in order.
+    pub fn within(&self, run: &Range<u64>) -> Box<[u64]> {
+        let skips = self.ordinals.load();
+        let place = |ordinal: u64| skips.partition_point(|skip| *skip < ordinal);
+        skips[place(run.start)..place(run.end)].into()
+    }
+
     /// Gives what is left of a run without its skips to `each`, run by run.
     #[inline]
     pub fn leave_out(&self, run: Range<u64>, each: impl FnMut(Range<u64>)) {
@@ -85,6 +92,8 @@ mod tests {
         skips.add(&[5, 9]);
         let found = (0..12).filter(|ordinal| skips.contains(*ordinal)).collect::<Vec<_>>();
         assert_eq!(found, [2, 5, 9]);
+        assert_eq!(*skips.within(&(2..9)), [2, 5]);
+        assert!(skips.within(&(6..9)).is_empty());
     }
 
     #[track_caller]

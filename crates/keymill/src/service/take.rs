@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use keymill_core::KeyText;
+use tokio::time::Instant;
 
-use super::{Service, ServiceError, Space};
+use super::unwritten::{Run, Unwritten};
+use super::uuid::UUID_LEN;
+use super::{Service, ServiceError, Space, check_caller};
 use crate::fence::settle;
 use crate::floor::floor_of;
 use crate::mill::{Drawn, Dry};
@@ -34,9 +37,6 @@ const FRUITLESS_TURN: u64 = 64;
 /// The same for a command that ends.
 const EXACT_FRUITLESS_MAX: u64 = 10_000_000;
 
-/// The longest name of a caller.
-const CALLER_LEN_MAX: usize = 128;
-
 /// How many keys a take gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
@@ -56,11 +56,10 @@ impl Service {
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
+        check_caller(caller)?;
         space.check_takeable()?;
         if let Some(uuids) = space.uuids {
-            if space.record().sealed {
-                return Err(ServiceError::Sealed(space.name.clone()));
-            }
+            space.check_unsealed()?;
             uuids.make(count, each);
             return Ok(Taken { count });
         }
@@ -93,6 +92,59 @@ impl Service {
         Ok(Taken { count: taken })
     }
 
+    /// Takes `count` keys whose text is written later, piece by piece: as many as a take would give, or
+    /// the same refusal. All of them are drawn, and on record where they have to be, when this returns.
+    pub async fn take_later(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        caller: &str,
+    ) -> Result<Unwritten, ServiceError> {
+        self.check_count(count)?;
+        space.check_takeable()?;
+        if let Some(uuids) = space.uuids {
+            space.check_unsealed()?;
+            return Ok(Unwritten::of_uuids(uuids, count));
+        }
+        space.mill.can_meet(count.into()).map_err(|dry| space.refusal(dry))?;
+        if space.special.load(Ordering::Relaxed) {
+            // These are rows, and were text before they were drawn.
+            let mut texts = Vec::with_capacity((space.key_len_max() + 1) * count as usize);
+            let each = |key: &[u8]| {
+                texts.extend_from_slice(key);
+                texts.push(b'\n');
+            };
+            let count = space.take_on_record(count, caller, each).await?;
+            return Ok(Unwritten::of_texts(texts, count));
+        }
+        let mut unwritten = Unwritten::of_ordinals(space.mill.clone());
+        let (mut fruitless, mut deadline) = (0, space.mill.deadline());
+        while unwritten.count() < count {
+            let wanted = u64::from(count - unwritten.count());
+            let discards = space.mill.discards();
+            let ordinals = match space.mill.draw(wanted, deadline).await {
+                Ok(ordinals) => ordinals,
+                Err(Dry::Exhausted { .. } | Dry::Sealed) if unwritten.count() > 0 => break,
+                Err(dry) => return Err(space.refusal(dry)),
+            };
+            let tried = ordinals.end - ordinals.start;
+            // What an advance has overtaken since it was drawn is a gap.
+            let Some(run) = Run::new(space, ordinals, discards) else { continue };
+            let began = Instant::now();
+            let made = unwritten.add(run).await;
+            // To look at keys is not to wait for them.
+            deadline += began.elapsed();
+            if made == 0 {
+                fruitless += tried;
+                space.check_fruitless(fruitless, FRUITLESS_MAX)?;
+                yield_often(fruitless, tried).await;
+            } else {
+                fruitless = 0;
+            }
+        }
+        Ok(unwritten)
+    }
+
     /// Takes one key of a space that this instance has met, without waiting and without a
     /// reference count that all threads would have to share; `None` where that is not possible.
     #[inline]
@@ -116,6 +168,7 @@ impl Service {
         caller: &str,
         mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
+        check_caller(caller)?;
         space.check_takeable()?;
         if !space.record().definition.kind.counts() {
             return self.take_all(space, count, caller, each).await;
@@ -147,10 +200,13 @@ impl Service {
             let Range { start, end } = grant.ordinals;
             let (mut at, before) = (start, taken);
             while at < end && taken < count && read {
-                let run = at..end.min(at.saturating_add(count - taken));
+                // In pieces: where the reader has gone, the rest of the lease is given back.
+                let is_special = space.special.load(Ordering::Relaxed);
+                let piece = if is_special { EXACT_CLAIM_MAX } else { PIECE };
+                let run = at..end.min(at.saturating_add((count - taken).min(piece)));
                 at = run.end;
                 let each = |key: &[u8]| read = read && each(key);
-                taken += u64::from(if space.special.load(Ordering::Relaxed) {
+                taken += u64::from(if is_special {
                     space.hand_out(run, caller, each).await?
                 } else {
                     space.write_keys(run, each).await
@@ -188,7 +244,7 @@ impl Service {
         let (mut taken, mut read) = (0, true);
         while taken < count && read {
             let some = u32::try_from(count - taken).unwrap_or(u32::MAX);
-            let some = some.min(self.inner.limits.count_max);
+            let some = some.min(self.limits().count_max);
             let each = |key: &[u8]| read = read && each(key);
             match self.take(space, some, caller, each).await {
                 Ok(some) => taken += u64::from(some.count),
@@ -215,7 +271,7 @@ impl Service {
             let size = (count - taken).min(EXACT_CLAIM_MAX);
             let claim = pool.claim_now(size, 1, reserve, &tuning).await?;
             if claim.keys.is_empty() && claim.available > 0 {
-                let problem = "others are claiming the last keys of the pool".to_owned();
+                let problem = "other instances are claiming the last keys of the pool".to_owned();
                 return Err(ServiceError::StoreUnavailable(problem));
             }
             if claim.keys.is_empty() {
@@ -246,7 +302,7 @@ impl Service {
 
     /// Refuses a count that cannot be asked for.
     pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
-        let max = self.inner.limits.count_max;
+        let max = self.limits().count_max;
         if (1..=max).contains(&count) { Ok(()) } else { Err(ServiceError::BadCount { max }) }
     }
 }
@@ -258,24 +314,34 @@ pub(super) async fn yield_often(fruitless: u64, tried: u64) {
     }
 }
 
-/// Refuses a name that could not be written down as it is.
-pub fn check_caller(caller: &str) -> Result<(), ServiceError> {
-    if caller.len() <= CALLER_LEN_MAX && !caller.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(ServiceError::BadCaller { max: CALLER_LEN_MAX })
-}
-
 impl Space {
     /// Refuses where there is nothing to take.
     fn check_takeable(&self) -> Result<(), ServiceError> {
         if self.is_digest() {
             return Err(ServiceError::WrongKind(format!(
-                "`{}` makes keys of inputs: POST /v1/spaces/{}/digests",
-                self.name, self.name
+                "`{0}` makes keys from inputs: use POST /v1/spaces/{0}/digests or `keymill digest {0}`",
+                self.name
             )));
         }
         Ok(())
+    }
+
+    /// Refuses where the space was ended, for keys that no mill hands out.
+    fn check_unsealed(&self) -> Result<(), ServiceError> {
+        if self.record().sealed {
+            return Err(ServiceError::Sealed(self.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// The length of the longest key in bytes; imported ones may be longer.
+    pub fn key_len_max(&self) -> usize {
+        if self.uuids.is_some() { UUID_LEN } else { self.codec().text_len_max() }
+    }
+
+    /// Whether a take has the text of all its keys in memory at once, because they are rows.
+    pub fn takes_rows(&self) -> bool {
+        self.uuids.is_none() && self.special.load(Ordering::Relaxed)
     }
 
     /// Why there are no keys, in the words of this space's kind.
@@ -298,7 +364,7 @@ impl Space {
             "the next {count} keys all match the blocklist and were skipped; try again to skip more, \
              or switch the blocklist off for `{name}` (`blocklist = false`)"
         );
-        Err(ServiceError::Dry { space, reason })
+        Err(ServiceError::Dry { space, reason, cause: None })
     }
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others
