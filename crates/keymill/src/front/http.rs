@@ -4,11 +4,22 @@
 //! without a router, because they are nearly all of the traffic; the rest is axum's.
 
 mod aliases;
+mod ask;
 mod audit;
+mod body;
+mod budget;
+mod checks;
+mod codes;
 mod digests;
 mod docs;
 mod explain;
+mod guard;
 mod health;
+mod openapi;
+mod origin;
+mod page;
+mod params;
+mod pieces;
 mod pool;
 mod problem;
 mod spaces;
@@ -17,12 +28,15 @@ mod used;
 mod wire;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body as AxumBody;
-use axum::routing::{MethodFilter, any, get, on, post};
+use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -31,14 +45,19 @@ use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 pub use aliases::AliasRecordView;
+pub use budget::{UNSENT_MAX, UNSENT_MIN};
 pub use problem::Problem;
 pub use used::UsedView;
 pub use wire::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 
-use crate::metrics::{Metrics, Route};
+use self::budget::{Budget, Line};
+use crate::front::addresses::AddressRules;
+use crate::metrics::{Metrics, Refusal, Route};
 use crate::service::Service;
+use checks::Asked;
+use origin::{Origin, Origins};
 
-/// An answer's body: bytes that are there already, or whatever axum made.
+/// An answer's body: bytes that are there already; or whatever axum made, or is made in pieces.
 pub type Body = Either<Full<Bytes>, AxumBody>;
 
 /// How long a body may take to arrive.
@@ -46,11 +65,12 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 /// How many imports may be under way at once.
 const IMPORTS_MAX: usize = 8;
 
-/// The HTTP front of one instance.
+/// The HTTP front of one instance, as one connection sees it.
 #[derive(Debug, Clone)]
 pub struct Http {
     state: State,
     router: Router,
+    origin: Arc<Origin>,
 }
 
 /// What the handlers share.
@@ -59,9 +79,18 @@ pub(crate) struct State {
     service: Service,
     default_space: Arc<str>,
     metrics: Arc<Metrics>,
-    body_max: usize,
+    /// The largest body of a request.
+    body_max: Arc<AtomicUsize>,
+    address_rules: Arc<ArcSwap<AddressRules>>,
+    origins: Arc<Origins>,
     /// Imports under way, each with lines in memory.
     imports: Arc<Semaphore>,
+    /// Whether the server was told to stop.
+    stopping: Arc<AtomicBool>,
+    /// How much of large answers may be in memory.
+    budget: Arc<Budget>,
+    /// The connection that is answered; `None` where nobody said.
+    line: Option<Arc<Line>>,
 }
 
 impl Http {
@@ -69,8 +98,18 @@ impl Http {
     pub fn new(service: Service, default_space: &str, body_max: usize) -> Http {
         let metrics = Arc::new(Metrics::new(service.clone()));
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
-        let default_space = default_space.into();
-        let state = State { service, default_space, metrics, body_max, imports };
+        let state = State {
+            service,
+            default_space: default_space.into(),
+            metrics,
+            body_max: Arc::new(AtomicUsize::new(body_max)),
+            address_rules: Arc::default(),
+            origins: Arc::new(Origins::new()),
+            imports,
+            stopping: Arc::default(),
+            budget: Budget::new(UNSENT_MAX),
+            line: None,
+        };
         let router = Router::new()
             .route("/v1/spaces", get(spaces::list))
             .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
@@ -84,28 +123,81 @@ impl Http {
             .route("/v1/spaces/{space}/digests", post(digests::post))
             .route("/v1/spaces/{space}/used", get(used::list))
             // Answered above, as it streams.
-            .route("/v1/spaces/{space}/pool", on(MethodFilter::POST, problem::method_not_allowed))
+            .route("/v1/spaces/{space}/pool", post(problem::method_not_allowed))
             .route("/v1/leases", get(audit::leases))
             .route("/v1/instances", get(audit::instances))
             // Answered above; here only so that a wrong method is told from a wrong path.
-            .route("/get-key", on(MethodFilter::GET, problem::method_not_allowed))
+            .route("/get-key", get(problem::method_not_allowed))
             .route("/healthz", get(health::alive))
             .route("/readyz", get(health::ready))
             .route("/metrics", get(health::metrics))
-            .route("/openapi.json", get(docs::openapi))
+            .route("/openapi.json", get(openapi::json))
             .route("/docs", get(docs::page))
+            .route("/docs/style.css", get(docs::style))
+            .route("/docs/script.js", get(docs::script))
             .route("/", get(docs::home))
             .route("/v1/{*rest}", any(problem::not_found))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .with_state(state.clone());
-        Http { state, router }
+        let origin = Arc::new(state.origins.connection(None, false));
+        Http { state, router, origin }
+    }
+
+    /// What addresses may do at present.
+    pub fn address_rules(&self) -> Arc<AddressRules> {
+        self.state.address_rules.load_full()
+    }
+
+    /// Changes what addresses may do, from the next connection and the next request on.
+    pub fn set_address_rules(&self, rules: AddressRules) {
+        self.state.address_rules.store(Arc::new(rules));
+    }
+
+    /// Changes how large the body of a request may be.
+    pub fn set_body_max(&self, body_max: usize) {
+        self.state.body_max.store(body_max, Ordering::Relaxed);
+    }
+
+    /// Counts a connection beyond a limit.
+    pub(crate) fn count_refused(&self, refusal: Refusal) {
+        self.state.metrics.count_refused(refusal);
+    }
+
+    /// The same with another budget for what is made of large answers and not sent yet, in bytes.
+    pub fn with_unsent_max(mut self, bytes: usize) -> Http {
+        self.state.budget = Budget::new(bytes);
+        self
+    }
+
+    /// The front for one connection of a client, and what has to learn how to cut that connection off. On
+    /// one that is reserved, only health checks and metrics are answered.
+    pub(crate) fn for_connection(&self, client: IpAddr, is_reserved: bool) -> (Http, Arc<Line>) {
+        let (mut http, line) = (self.clone(), Arc::<Line>::default());
+        http.state.line = Some(line.clone());
+        http.origin = Arc::new(self.state.origins.connection(Some(client), is_reserved));
+        (http, line)
+    }
+
+    /// Says from now on that this instance is not ready, so that balancers turn to others.
+    pub fn begin_stop(&self) {
+        self.state.stopping.store(true, Ordering::Relaxed);
     }
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        let (route, answer) = self.route(request).await;
-        let answer = answer.unwrap_or_else(Problem::into_answer);
+        let is_head = request.method() == Method::HEAD;
+        let asked = Asked::new(&self.state, &self.origin, &request);
+        let (route, answer) = match checks::check(&self.origin, &request) {
+            Ok(()) => self.route(request).await,
+            Err(problem) => (Route::Other, Err(problem)),
+        };
+        let mut answer = answer.unwrap_or_else(Problem::into_answer);
+        asked.finish(&self.origin, &mut answer);
+        if is_head {
+            // Over HTTP/2 nobody else would leave it out.
+            *answer.body_mut() = Either::Left(Full::default());
+        }
         self.state.metrics.count(route, answer.status());
         Ok(answer)
     }
@@ -122,7 +214,9 @@ impl Http {
                     return (Route::Take, take::post(&self.state, &encoded_name, request).await);
                 }
                 "pool" => {
-                    return (Route::Other, pool::post(&self.state, &encoded_name, request).await);
+                    // On the heap, like all that is rare: what a take moves about stays small.
+                    let import = Box::pin(pool::post(&self.state, &encoded_name, request));
+                    return (Route::Other, import.await);
                 }
                 _ => {}
             }
@@ -130,16 +224,27 @@ impl Http {
         if request.method() == Method::GET && path == "/get-key" {
             return (Route::GetKey, take::get_key(&self.state, &request).await);
         }
-        (Route::Other, self.ask_router(request).await)
+        if request.method() == Method::HEAD && path == "/get-key" {
+            return (Route::Other, take::head(&self.state, request.uri()).await);
+        }
+        (Route::Other, Box::pin(self.ask_router(request)).await)
     }
 
     async fn ask_router(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
         check_encoding(request.uri())?;
+        let is_page = guard::is_page(request.uri().path());
+        let can_repeat = request.method() == Method::GET;
         let (parts, body) = request.into_parts();
-        let body = self.state.read_body(body).await?;
+        // What comes with a GET has no meaning, so nobody waits for it.
+        let body = match parts.method {
+            Method::GET | Method::HEAD => Bytes::new(),
+            _ => self.state.read_body(body).await?,
+        };
         let request = Request::from_parts(parts, AxumBody::from(body));
-        let Ok(answer) = self.router.clone().oneshot(request).await;
-        Ok(answer.map(Either::Right))
+        let Ok(mut answer) = self.router.clone().oneshot(request).await;
+        guard::add(answer.headers_mut(), is_page);
+        let answer = answer.map(Either::Right);
+        if can_repeat { pieces::counted(&self.state, answer) } else { Ok(answer) }
     }
 }
 
@@ -149,11 +254,17 @@ impl State {
         if body.is_end_stream() {
             return Ok(Bytes::new());
         }
-        let limited = Limited::new(body, self.body_max).collect();
+        let body_max = self.body_max.load(Ordering::Relaxed);
+        // Before the first look at the body, which would ask for it where the client waits for
+        // `100 Continue`.
+        if body.size_hint().lower() > body_max as u64 {
+            return Err(Problem::body_too_large(body_max));
+        }
+        let limited = Limited::new(body, body_max).collect();
         match tokio::time::timeout(BODY_TIME_MAX, limited).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(Problem::body_too_large(self.body_max))
+                Err(Problem::body_too_large(body_max))
             }
             Ok(Err(error)) => Err(Problem::bad_request("bad_body", error.to_string())),
             Err(_) => Err(Problem::body_too_slow()),
@@ -167,6 +278,7 @@ fn full(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, guard::nosniff());
     answer
 }
 
@@ -187,7 +299,7 @@ fn check_encoding(uri: &hyper::Uri) -> Result<(), Problem> {
     if broken(uri.path()) || uri.query().is_some_and(broken) {
         return Err(Problem::bad_request(
             "bad_encoding",
-            "the percent-encoding of the URL is broken".to_owned(),
+            "the URL has invalid percent-encoding".to_owned(),
         ));
     }
     Ok(())

@@ -1,9 +1,18 @@
 //! The HTTP front on a true server, in this process, on a port of its own.
 
 mod aliases;
+mod ask;
 mod audit;
+mod contract;
+mod digests;
+mod docs;
 mod ids;
+mod input;
 mod instance;
+mod lists;
+mod methods;
+mod pieces;
+mod requests;
 mod spaces;
 mod take;
 
@@ -23,6 +32,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Instance {
     pub(crate) address: SocketAddr,
     pub(crate) service: Service,
+    pub(crate) http: Http,
     pub(crate) stop: Option<oneshot::Sender<()>>,
     pub(crate) ended: tokio::task::JoinHandle<()>,
     _folder: tempfile::TempDir,
@@ -30,7 +40,7 @@ pub(crate) struct Instance {
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    head: String,
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -40,8 +50,14 @@ impl Instance {
     }
 
     pub(crate) async fn start_with(limits: ServerLimits) -> Instance {
+        Instance::start_on(None, limits).await
+    }
+
+    /// On a store of its own, a SQLite file where none is named.
+    pub(crate) async fn start_on(store: Option<String>, limits: ServerLimits) -> Instance {
         let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}", folder.path().join("keymill.db").display());
+        let file = || format!("sqlite:{}", folder.path().join("keymill.db").display());
+        let url = store.unwrap_or_else(file);
         let setup = Setup {
             store: keymill::store::open(&url, keymill::store::Opening::default()).await.unwrap(),
             data_dir: folder.path().to_owned(),
@@ -60,23 +76,20 @@ impl Instance {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
+        let served = http.clone();
         let ended = tokio::spawn(async move {
             let stopped = async { stopped.await.unwrap_or(()) };
-            server::run(listener, http, ServerLimits { threads: 1, ..limits }, stopped)
+            server::run(listener, served, ServerLimits { threads: 1, ..limits }, stopped)
                 .await
                 .unwrap();
         });
-        Instance { address, service, stop: Some(stop), ended, _folder: folder }
+        Instance { address, service, http, stop: Some(stop), ended, _folder: folder }
     }
 
-    async fn ask(&self, request: &str) -> Answer {
+    pub(crate) async fn ask(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let status = head.split(' ').nth(1).map_or(0, |status| status.parse().unwrap());
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        Answer::read(&mut stream).await
     }
 
     pub(crate) async fn call(&self, method: &str, path: &str) -> Answer {
@@ -98,6 +111,20 @@ impl Instance {
 }
 
 impl Answer {
+    /// Reads until the connection ends.
+    pub(crate) async fn read(stream: &mut TcpStream) -> Answer {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).map_or(0, |status| status.parse().unwrap());
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// A header of it, the name in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }

@@ -1,93 +1,109 @@
-//! `/v1/spaces/{space}/aliases` and `…/{alias}`: keys that somebody chose.
+//! `/v1/spaces/{space}/aliases` and `…/{alias}`: keys of somebody's choice.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State as Shared};
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::audit::{PageQuery, checked};
-use super::{Problem, State};
+use super::page::{self, Page};
+use super::params::{no_query, query};
+use super::{Problem, State, body};
 use crate::store::NameRecord;
+
+/// A body that is read, and is no part of the description: few clients can send one with a `DELETE`.
+type Undescribed = Bytes;
 
 /// Whose alias it is.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Owner {
-    /// Whoever asks again with the same owner gets 200 instead of 409; empty by default.
+    /// Repeating the request with the same owner returns 200 instead of 409; empty by default.
     owner: String,
 }
 
 /// An alias.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AliasView {
+    /// The keyspace.
     space: String,
+    /// The alias.
     alias: String,
+    /// Its owner; empty where nobody said.
     owner: String,
 }
 
 /// An alias on record.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AliasRecordView {
+    /// The keyspace.
     space: String,
+    /// The alias.
     alias: String,
-    /// Empty where nobody said.
+    /// Who owns it; empty if no owner was given.
     owner: String,
     #[schema(value_type = String)]
+    /// When it was added.
     created_at: Timestamp,
 }
 
 /// A page of aliases.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Aliases {
+    /// In the order of their names.
     aliases: Vec<AliasRecordView>,
-    /// Give this as `after` for the next page; none on the last.
+    /// Pass this as `after` to get the next page; absent on the last page.
     next: Option<String>,
 }
 
-/// Aliases of a keyspace, by name.
+/// Lists the aliases of a keyspace, ordered by name.
 #[utoipa::path(get, path = "/v1/spaces/{space}/aliases", tag = "keys", operation_id = "list_aliases",
-    params(("space" = String, Path, description = "The keyspace"), PageQuery),
+    params(
+        ("space" = String, Path, description = "The keyspace"),
+        ("after" = Option<String>, Query, description = "The `next` of the previous page"),
+        ("limit" = Option<u32>, Query, description = "How many to list"),
+    ),
     responses(
         (status = 200, description = "A page of aliases", body = Aliases),
-        (status = 400, description = "`bad_parameter`", body = Problem),
-        (status = 404, description = "`unknown_space`", body = Problem),
+        (status = 400, description = "`bad_parameter`, `repeated_parameter`"),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`wrong_secret`"),
     ))]
 pub(super) async fn list(
     Shared(state): Shared<State>,
     path: Result<Path<String>, PathRejection>,
-    query: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Json<Aliases>, Problem> {
-    let (Path(space), Query(query)) = (path?, query?);
-    let limit = checked(query.limit)?;
-    if query.after.as_deref().is_some_and(|after| after.contains(char::is_control)) {
-        let detail = "`after` must be the `next` of another page".to_owned();
-        return Err(Problem::bad_request("bad_parameter", detail));
-    }
-    let aliases = state.service.aliases(&space, query.after, limit).await?;
-    let last = aliases.last().filter(|_| aliases.len() == limit as usize);
-    let next = last.map(|last| last.key.clone());
-    Ok(Json(Aliases { aliases: aliases.into_iter().map(Into::into).collect(), next }))
+    uri: Uri,
+) -> Result<Page<Aliases>, Problem> {
+    let Path(space) = path?;
+    let [after, limit] = query(&uri, &["after", "limit"])?;
+    let (after, limit) = (page::after(after)?, page::limit(limit.as_deref())?);
+    let aliases = state.service.aliases(&space, after, limit).await?;
+    let next = page::next(&aliases, limit, |last| last.key.clone());
+    let aliases = aliases.into_iter().map(AliasRecordView::from).collect();
+    Ok(Page::new(&uri, next.clone().as_deref(), Aliases { aliases, next }))
 }
 
-/// One alias, with its owner and since when.
-#[utoipa::path(get, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys", operation_id = "show_alias",
+/// Shows an alias, its owner and when it was added.
+#[utoipa::path(get, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys", operation_id = "get_alias",
     params(
         ("space" = String, Path, description = "The keyspace"),
         ("alias" = String, Path, description = "The alias"),
     ),
     responses(
         (status = 200, description = "The alias", body = AliasRecordView),
-        (status = 404, description = "`unknown_space`, `unknown_alias`", body = Problem),
+        (status = 404, description = "`unknown_space`, `unknown_alias`"),
+        (status = 409, description = "`wrong_secret`"),
     ))]
 pub(super) async fn show(
     Shared(state): Shared<State>,
     path: Result<Path<(String, String)>, PathRejection>,
+    uri: Uri,
 ) -> Result<Json<AliasRecordView>, Problem> {
     let Path((space, alias)) = path?;
+    no_query(&uri)?;
     Ok(Json(state.service.alias(&space, &alias).await?.into()))
 }
 
@@ -98,59 +114,66 @@ impl From<NameRecord> for AliasRecordView {
     }
 }
 
-/// Takes a key by name. It is never handed out to anybody else.
-#[utoipa::path(put, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys",
+/// Reserves a key of your choice. It is never handed out to anyone else.
+#[utoipa::path(put, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys", operation_id = "put_alias",
     params(
         ("space" = String, Path, description = "The keyspace"),
-        ("alias" = String, Path, description = "1 to 16 letters, digits, `-`, `_`, `.`, `~`"),
+        ("alias" = String, Path, description = "Letters, digits, `-`, `_`, `.` and `~`"),
     ),
-    request_body = Owner,
+    request_body(content = Owner, description = "Without it, the alias has no owner"),
     responses(
-        (status = 201, description = "Taken for this owner", body = AliasView),
-        (status = 200, description = "It was this owner's already", body = AliasView),
-        (status = 400, description = "`bad_alias`: too long, reserved, blocked, another region's", body = Problem),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`taken`: another's, or handed out as a key", body = Problem),
+        (status = 201, description = "Reserved for this owner", body = AliasView),
+        (status = 200, description = "It already belongs to this owner", body = AliasView),
+        (status = 400, description = "`bad_alias`: too long, reserved, blocked, or a key of another region; `bad_owner`"),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`taken`: already issued, or owned by someone else; `wrong_secret`"),
+        (status = 503, description = "`store_went_back`"),
     ))]
 pub(super) async fn put(
     Shared(state): Shared<State>,
     path: Result<Path<(String, String)>, PathRejection>,
+    uri: Uri,
     body: Bytes,
 ) -> Result<(StatusCode, Json<AliasView>), Problem> {
     let Path((space, alias)) = path?;
-    let Owner { owner } = parse(&body)?;
+    no_query(&uri)?;
+    let Owner { owner } = body::object(&body)?;
     let made = state.service.add_alias(&space, &alias, &owner).await?;
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(AliasView { space, alias, owner })))
 }
 
-/// Removes an alias. Its key is not handed out all the same.
-#[utoipa::path(delete, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys",
+/// Removes an alias. Its key stays reserved and is never handed out.
+///
+/// The owner may also be given in a JSON body, as with `PUT`; use one of the two, not both.
+#[utoipa::path(delete, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys", operation_id = "delete_alias",
     params(
         ("space" = String, Path, description = "The keyspace"),
         ("alias" = String, Path, description = "The alias"),
+        ("owner" = Option<String>, Query, description = "Its owner, if it has one"),
     ),
-    request_body = Owner,
     responses(
         (status = 204, description = "Removed"),
-        (status = 404, description = "`unknown_space`, `unknown_alias`", body = Problem),
-        (status = 409, description = "`taken`: it is another owner's", body = Problem),
+        (status = 400, description = "`bad_body`, `bad_owner`, `repeated_parameter`"),
+        (status = 404, description = "`unknown_space`, `unknown_alias`"),
+        (status = 408, description = "`body_too_slow`"),
+        (status = 409, description = "`taken`: it belongs to another owner; `wrong_secret`"),
+        (status = 413, description = "`body_too_large`"),
+        (status = 503, description = "`store_went_back`"),
     ))]
 pub(super) async fn delete(
     Shared(state): Shared<State>,
     path: Result<Path<(String, String)>, PathRejection>,
-    body: Bytes,
+    uri: Uri,
+    body: Undescribed,
 ) -> Result<StatusCode, Problem> {
     let Path((space, alias)) = path?;
-    let Owner { owner } = parse(&body)?;
+    let [owner] = query(&uri, &["owner"])?;
+    let owner = match owner {
+        Some(_) if !body.is_empty() => return Err(Problem::repeated_parameter("owner")),
+        Some(owner) => owner.into_owned(),
+        None => body::object::<Owner>(&body)?.owner,
+    };
     state.service.remove_alias(&space, &alias, &owner).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn parse(body: &[u8]) -> Result<Owner, Problem> {
-    if body.is_empty() {
-        return Ok(Owner::default());
-    }
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::bad_request("bad_body", format!("the JSON of the body: {error}")))
 }

@@ -1,58 +1,100 @@
-//! `POST /v1/spaces/{space}/digests`: the key of an input.
+//! `POST /v1/spaces/{space}/digests`: the keys of inputs, one or many.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use hyper::Uri;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::{Problem, State};
+use super::params::no_query;
+use super::{Problem, State, body};
 
-/// What to digest.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Input {
-    /// A URL, or whatever else: at most 8,192 bytes.
-    input: String,
-    /// Two scopes have two keys for one input; empty by default.
-    #[serde(default)]
+/// What to digest: one input, or several. `openapi` describes the two apart.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct DigestAsk {
+    #[serde(deserialize_with = "present")]
+    input: Option<String>,
+    #[serde(deserialize_with = "present")]
+    inputs: Option<Vec<String>>,
     scope: String,
 }
 
 /// The key of an input.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DigestView {
+    /// The keyspace.
     space: String,
+    /// The key of the input.
     key: String,
     /// Whether the input is new.
     made: bool,
-    /// How many keys were tried for it, where it is new.
+    /// How many keys were tried for it, if it is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     tries: Option<u8>,
 }
 
-/// The key of an input: always the same one.
-#[utoipa::path(post, path = "/v1/spaces/{space}/digests", tag = "keys",
+/// The keys of several inputs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DigestsView {
+    /// The keyspace.
+    space: String,
+    /// One for each input, in their order.
+    keys: Vec<String>,
+}
+
+// What is asked and answered has two forms each, which `openapi` puts in the place of these.
+/// Returns the keys of inputs. The same input always has the same key.
+#[utoipa::path(post, path = "/v1/spaces/{space}/digests", tag = "keys", operation_id = "create_digests",
     params(("space" = String, Path, description = "The keyspace, of kind `digest`")),
-    request_body = Input,
+    request_body(content = DigestView, description = "One input, or several in a list"),
     responses(
-        (status = 200, description = "The key", body = DigestView),
-        (status = 400, description = "`bad_input`: empty, too long, or no URL; `bad_body`", body = Problem),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`", body = Problem),
-        (status = 503, description = "`store_unavailable`, `store_went_back`", body = Problem),
+        (status = 200, description = "The key of `input`, or the keys of `inputs` in their order", body = DigestView),
+        (status = 400, description = "`bad_input`: empty, too long, or not a URL; `bad_count`: too many inputs"),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
+        (status = 503, description = "`store_went_back`"),
     ))]
 pub(super) async fn post(
     Shared(state): Shared<State>,
     path: Result<Path<String>, PathRejection>,
+    uri: Uri,
     body: Bytes,
-) -> Result<Json<DigestView>, Problem> {
+) -> Result<Response, Problem> {
     let Path(space) = path?;
-    let Input { input, scope } = serde_json::from_slice(&body).map_err(|error| {
-        Problem::bad_request("bad_body", format!("the JSON of the body: {error}"))
-    })?;
-    let answer = state.service.digest(&space, &scope, &input).await?;
-    let tries = answer.made.then_some(answer.tries);
-    Ok(Json(DigestView { space, key: answer.key, made: answer.made, tries }))
+    no_query(&uri)?;
+    let DigestAsk { input, inputs, scope } = body::object(&body)?;
+    match (input, inputs) {
+        (Some(input), None) => {
+            let answer = state.service.digest(&space, &scope, &input).await?;
+            let tries = answer.made.then_some(answer.tries);
+            let view = DigestView { space, key: answer.key, made: answer.made, tries };
+            Ok(Json(view).into_response())
+        }
+        (None, Some(inputs)) => {
+            let max = state.service.limits().count_max;
+            if !(1..=max as usize).contains(&inputs.len()) {
+                let detail = format!("`inputs` must have 1 to {max} entries");
+                return Err(Problem::bad_request("bad_count", detail));
+            }
+            let answers = state.service.digest_all(&space, &scope, &inputs).await?;
+            let keys = answers.into_iter().map(|answer| answer.key).collect();
+            Ok(Json(DigestsView { space, keys }).into_response())
+        }
+        (Some(_), Some(_)) => {
+            Err(Problem::bad_body("the body must have `input` or `inputs`, not both".to_owned()))
+        }
+        (None, None) => {
+            let detail = "the body must have `input` (a string) or `inputs` (a list of strings)";
+            Err(Problem::bad_body(detail.to_owned()))
+        }
+    }
+}
+
+/// Reads a field that may be left out, but not be null.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }

@@ -1,46 +1,59 @@
-//! `/openapi.json`, `/docs` and `/`: the description of all this, for programs and people.
+//! `/docs` and `/`: the description of all this, for people. Programs read `/openapi.json`.
+//!
+//! The page shows the operations with a script that reads `/openapi.json`; the table of error codes is put in here, so
+//! that it is there without a script, too. Page, stylesheet and script are part of the binary. They load nothing
+//! from other hosts, and the policy that `guard` puts on them forbids it.
 
-use axum::Json;
-use axum::response::{Html, Redirect};
-use utoipa::OpenApi;
+use std::sync::LazyLock;
 
-use super::{aliases, audit, digests, explain, health, pool, spaces, take, used};
+use axum::response::{IntoResponse, Redirect};
+use hyper::header;
 
-#[derive(OpenApi)]
-#[openapi(
-    info(title = "keymill", description = "Short keys that cannot repeat and cannot be guessed."),
-    paths(
-        take::post,
-        take::get_key,
-        explain::explain,
-        spaces::list,
-        spaces::show,
-        spaces::put,
-        aliases::list,
-        aliases::show,
-        aliases::put,
-        aliases::delete,
-        digests::post,
-        pool::post,
-        used::retire,
-        used::list,
-        audit::leases,
-        audit::instances,
-        health::alive,
-        health::ready,
-        health::metrics,
-    )
-)]
-struct Description;
+use super::codes::{CODES, Entry};
 
-pub(super) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
-    Json(Description::openapi())
+/// The page with its table of codes.
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    let rows: String = CODES.iter().map(row).collect();
+    include_str!("../../../dashboard/docs.html").replacen("<!-- codes -->", &rows, 1)
+});
+
+pub(super) async fn page() -> impl IntoResponse {
+    file("text/html; charset=utf-8", PAGE.as_str())
 }
 
-pub(super) async fn page() -> Html<&'static str> {
-    Html(include_str!("../../../dashboard/docs.html"))
+pub(super) async fn style() -> impl IntoResponse {
+    file("text/css; charset=utf-8", include_str!("../../../dashboard/docs.css"))
+}
+
+pub(super) async fn script() -> impl IntoResponse {
+    file("text/javascript; charset=utf-8", include_str!("../../../dashboard/docs.js"))
 }
 
 pub(super) async fn home() -> Redirect {
     Redirect::to("/docs")
+}
+
+/// A part of the page. Another version of the server has another one, so browsers ask each time.
+fn file(content_type: &'static str, text: &'static str) -> impl IntoResponse {
+    let headers = [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-cache")];
+    (headers, text)
+}
+
+fn row(entry: &Entry) -> String {
+    let Entry { code, status, meaning, remedy } = entry;
+    let (meaning, remedy) = (markup(meaning), markup(remedy));
+    format!(
+        "<tr id=\"code-{code}\"><th scope=\"row\"><code>{code}</code></th><td>{status}</td>\
+         <td>{meaning}</td><td>{remedy}</td></tr>\n"
+    )
+}
+
+/// Text as HTML, with what stands in backticks as code.
+fn markup(text: &str) -> String {
+    let safe = text.replace('&', "&amp;").replace('<', "&lt;");
+    let set = |(at, part): (usize, &str)| match at % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    };
+    safe.split('`').enumerate().map(set).collect()
 }

@@ -1,34 +1,47 @@
 //! `/healthz`, `/readyz`, `/metrics`: for whoever watches.
 
+use std::sync::atomic::Ordering;
+
 use axum::Json;
 use axum::extract::State as Shared;
 use axum::response::IntoResponse;
 use hyper::{StatusCode, header};
 
 use super::State;
-use crate::service::Health;
+use crate::service::{Health, Problem};
 
-/// Whether the process is alive.
-#[utoipa::path(get, path = "/healthz", tag = "operations",
+/// Checks whether the process is running.
+#[utoipa::path(get, path = "/healthz", tag = "operations", operation_id = "check_health",
     responses((status = 200, description = "It is", body = String, content_type = "text/plain")))]
 pub(super) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// Whether it can serve, and what is wrong.
+/// Checks whether this instance can serve keys, and lists its problems.
 ///
-/// Problems that do not keep it from serving what it holds are listed with status 200.
-#[utoipa::path(get, path = "/readyz", tag = "operations",
-    responses((status = 200, body = Health), (status = 503, body = Health)))]
+/// Problems that do not prevent it from serving are listed with status 200.
+#[utoipa::path(get, path = "/readyz", tag = "operations", operation_id = "check_readiness",
+    responses(
+        (status = 200, description = "It can serve; any other problems are listed", body = Health),
+        (status = 503, description = "It cannot serve a keyspace that was asked for", body = Health),
+    ))]
 pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Health>) {
-    let health = state.service.health();
+    let mut health = state.service.health();
+    if state.stopping.load(Ordering::Relaxed) {
+        health.ready = false;
+        // The service says so itself once it stops, which is later.
+        if !health.problems.iter().any(|problem| problem.code == "stopping") {
+            let detail = "this instance is stopping".to_owned();
+            health.problems.push(Problem { code: "stopping", space: None, detail });
+        }
+    }
     let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health))
 }
 
-/// Figures for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "operations",
-    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "text/plain")))]
+/// Metrics for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "operations", operation_id = "get_metrics",
+    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
 pub(super) async fn metrics(Shared(state): Shared<State>) -> impl IntoResponse {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], state.metrics.encode())

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
+use super::params::no_query;
 use super::{BODY_TIME_MAX, Body, Problem, State, check_encoding, full};
 use crate::service::{Import, ImportInto};
 
@@ -17,18 +18,23 @@ use crate::service::{Import, ImportInto};
 const IMPORT_TIME_MAX: Duration = Duration::from_secs(3_600);
 /// How many lines are taken together.
 const LINES: usize = 10_000;
+/// How much a client must send, on average over [`RATE_WINDOW`] of waiting for it. Without that, a byte
+/// now and then would keep one of the few places for an hour.
+const RATE_MIN: u64 = 1_024;
+const RATE_WINDOW: Duration = Duration::from_secs(30);
 
-/// What became of the lines.
+/// The result of an import.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ImportView {
+    /// The keyspace.
     space: String,
-    /// New in the pool.
+    /// How many keys are new in the pool.
     imported: u64,
-    /// Imported before.
+    /// How many keys had been imported before.
     already_there: u64,
     /// How many lines were refused.
     refused_count: u64,
-    /// The first thousand of them.
+    /// The first thousand refused lines.
     refused: Vec<RefusedLine>,
 }
 
@@ -37,19 +43,41 @@ pub(super) struct ImportView {
 pub(super) struct RefusedLine {
     /// Its number, from 1.
     line: u64,
+    /// Why, in words.
     reason: String,
 }
 
-/// Puts keys into a pool, one a line; however many, the body is read as it comes.
-#[utoipa::path(post, path = "/v1/spaces/{space}/pool", tag = "keys",
+/// How fast a body comes. Only the time spent waiting for the client counts: what the store takes for
+/// the lines is not the client's fault.
+#[derive(Debug, Default)]
+struct Rate {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Rate {
+    /// Notes so many bytes after so long a wait; whether the client is fast enough so far.
+    fn suffices(&mut self, waited: Duration, bytes: u64) -> bool {
+        self.waited += waited;
+        self.bytes += bytes;
+        if self.waited < RATE_WINDOW {
+            return true;
+        }
+        let wanted = RATE_MIN.saturating_mul(self.waited.as_secs());
+        let Rate { bytes, .. } = std::mem::take(self);
+        bytes >= wanted
+    }
+}
+
+/// Imports keys into a pool, one per line. The body is read as a stream and may have any length.
+#[utoipa::path(post, path = "/v1/spaces/{space}/pool", tag = "keys", operation_id = "import_keys",
     params(("space" = String, Path, description = "The keyspace, of kind `pooled`")),
     request_body(content = String, content_type = "text/plain"),
     responses(
-        (status = 200, description = "What became of the lines: good ones are in, whatever the others are", body = ImportView),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`sealed`, `wrong_kind`", body = Problem),
-        (status = 408, description = "`body_too_slow`", body = Problem),
-        (status = 503, description = "`too_many_imports`, `store_unavailable`, `store_went_back`", body = Problem),
+        (status = 200, description = "What was imported and refused; valid lines are imported even if others are refused", body = ImportView),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`sealed`, `wrong_kind`, `wrong_secret`"),
+        (status = 503, description = "`too_many_imports`, `store_went_back`"),
     ))]
 pub(super) async fn post(
     state: &State,
@@ -57,6 +85,7 @@ pub(super) async fn post(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
     check_encoding(request.uri())?;
+    no_query(request.uri())?;
     let space = percent_decode_str(encoded_name).decode_utf8_lossy().into_owned();
     let mut import = Import::new(&state.service, &space, ImportInto::Pool, LINES);
     state.service.check_pool(&space).await?;
@@ -65,15 +94,19 @@ pub(super) async fn post(
     };
     let deadline = Instant::now() + IMPORT_TIME_MAX;
     let mut body = request.into_body();
+    let mut rate = Rate::default();
     loop {
-        let frame = timeout_at(deadline.min(Instant::now() + BODY_TIME_MAX), body.frame());
+        let asked_at = Instant::now();
+        let frame = timeout_at(deadline.min(asked_at + BODY_TIME_MAX), body.frame());
         match frame.await.map_err(|_| Problem::body_too_slow())? {
             None => break,
             Some(Err(error)) => return Err(Problem::bad_request("bad_body", error.to_string())),
             Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    import.push(&data).await?;
+                let data = frame.into_data().unwrap_or_default();
+                if !rate.suffices(asked_at.elapsed(), data.len() as u64) {
+                    return Err(Problem::body_too_slow());
                 }
+                import.push(&data).await?;
             }
         }
     }
@@ -89,4 +122,24 @@ pub(super) async fn post(
     };
     let view = serde_json::to_vec(&view).expect("a plain struct can be written as JSON");
     Ok(full("application/json", view))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_trickles_is_told_from_one_that_pauses() {
+        let second = Duration::from_secs(1);
+        let mut trickle = Rate::default();
+        assert!((0..29).all(|_| trickle.suffices(second, 1)), "the first window is not over");
+        assert!(!trickle.suffices(second, 1));
+        let mut steady = Rate::default();
+        assert!((0..600).all(|_| steady.suffices(second, RATE_MIN)));
+        let mut bursts = Rate::default();
+        for _ in 0..100 {
+            assert!(bursts.suffices(Duration::ZERO, 65_536), "a burst");
+            assert!(bursts.suffices(9 * second, 1), "and a pause");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The one place where errors of the service become HTTP.
 
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::PathRejection;
 use axum::response::IntoResponse;
 use hyper::header;
 use hyper::{Response, StatusCode};
@@ -17,35 +17,45 @@ use crate::space::Difference;
 /// What went wrong, for programs (`code`) and for people (`detail`).
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Problem {
-    /// Stable: programs may branch on it.
+    /// A stable code, for programs.
     code: &'static str,
     /// The HTTP status.
     status: u16,
     /// The status in words.
     title: &'static str,
     /// What is wrong and what to do about it.
-    detail: String,
+    detail: Box<str>,
     /// With `exhausted`: how many keys are in open leases of other instances.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "safe_number")]
     #[schema(value_type = Option<SafeNumber>)]
     held_elsewhere: Option<u64>,
     /// With `different_definition`: each setting that differs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    differences: Vec<Difference>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<Difference>)]
+    differences: Box<[Difference]>,
+    /// The ID of the request, also in the `X-Request-Id` header and in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<Box<str>>,
     #[serde(skip)]
-    retry_after: Option<u32>,
+    retry_after: Option<u8>,
+    /// What only the log may tell: hosts, paths, a driver's words.
+    #[serde(skip)]
+    cause: Option<Box<str>>,
 }
 
 impl Problem {
+    /// Status and code are written out where it is called: a test of `codes` reads them there.
     fn new(status: StatusCode, code: &'static str, detail: String) -> Problem {
         Problem {
             code,
             status: status.as_u16(),
             title: status.canonical_reason().unwrap_or("Error"),
-            detail,
+            detail: detail.into(),
             held_elsewhere: None,
-            differences: Vec::new(),
+            differences: Box::default(),
+            request_id: None,
             retry_after: None,
+            cause: None,
         }
     }
 
@@ -58,13 +68,31 @@ impl Problem {
     }
 
     pub(super) fn unknown_parameter(name: &str, known: &[&str]) -> Problem {
-        let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let detail = format!("there is no parameter `{name}` here, only {known}");
+        let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        let expected = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let detail = format!("unknown parameter `{name}`; expected {expected}");
         Problem::bad_request("unknown_parameter", detail)
     }
 
     pub(super) fn repeated_parameter(name: &str) -> Problem {
-        Problem::bad_request("repeated_parameter", format!("the parameter `{name}` is there twice"))
+        Problem::bad_request("repeated_parameter", format!("`{name}` is given twice"))
+    }
+
+    pub(super) fn bad_parameter(detail: String) -> Problem {
+        Problem::bad_request("bad_parameter", detail)
+    }
+
+    pub(super) fn bad_body(detail: String) -> Problem {
+        Problem::bad_request("bad_body", detail)
+    }
+
+    pub(super) fn unsupported_media_type(found: &str) -> Problem {
+        let found =
+            if found.is_empty() { "has none".to_owned() } else { format!("says `{found}`") };
+        let detail = format!(
+            "the body must have the header `Content-Type: application/json`, but this one {found}"
+        );
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
     }
 
     pub(super) fn body_too_large(max: usize) -> Problem {
@@ -73,9 +101,19 @@ impl Problem {
     }
 
     pub(super) fn too_many_imports() -> Problem {
-        let detail = "too many imports are under way; try again later".to_owned();
+        let detail = "too many imports are running; try again later".to_owned();
         let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_imports", detail);
         problem.retry_after = Some(10);
+        problem
+    }
+
+    pub(super) fn too_many_large_answers() -> Problem {
+        let detail = "too many large answers are being sent, and their memory is limited \
+                      (limits.unsent_max_bytes); try again, or ask for less at a time"
+            .to_owned();
+        let mut problem =
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_large_answers", detail);
+        problem.retry_after = Some(5);
         problem
     }
 
@@ -84,28 +122,59 @@ impl Problem {
         Problem::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail)
     }
 
-    /// The answer that carries this problem.
+    pub(super) fn too_many_connections() -> Problem {
+        let detail = "all connections of this instance are in use; try again later".to_owned();
+        let mut problem =
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
+        problem.retry_after = Some(2);
+        problem
+    }
+
+    pub(super) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What the log is to tell of it.
+    pub(super) fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// The answer that carries this problem. Its body is written when the request's name is known,
+    /// which every problem tells.
     pub fn into_answer(self) -> Response<Body> {
-        let body = serde_json::to_vec(&self).expect("a plain struct can be written as JSON");
-        let mut answer = full("application/problem+json", body);
+        let mut answer = full("application/problem+json", bytes::Bytes::new());
         *answer.status_mut() =
             StatusCode::from_u16(self.status).expect("made from a status of hyper's");
         if let Some(seconds) = self.retry_after {
-            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            answer.headers_mut().insert(header::RETRY_AFTER, u16::from(seconds).into());
         }
+        answer.extensions_mut().insert(self);
         answer
+    }
+
+    /// Writes the body of the answer that carries this problem.
+    pub(super) fn write(mut self, request_id: &str, answer: &mut Response<Body>) {
+        self.request_id = Some(request_id.into());
+        let body = serde_json::to_vec(&self).expect("a plain struct can be written as JSON");
+        // The router has set the length of an empty body.
+        answer.headers_mut().remove(header::CONTENT_LENGTH);
+        *answer.body_mut() = full("application/problem+json", body).into_body();
     }
 }
 
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Problem {
         use StatusCode as S;
-        let detail = error.to_string();
+        let (detail, cause) = told(&error);
         let (status, code) = match &error {
             ServiceError::UnknownSpace(_) => (S::NOT_FOUND, "unknown_space"),
             ServiceError::BadCount { .. } => (S::BAD_REQUEST, "bad_count"),
-            ServiceError::BadInput(_) => (S::BAD_REQUEST, "bad_input"),
+            ServiceError::BadInput(_) | ServiceError::BadInputs { .. } => {
+                (S::BAD_REQUEST, "bad_input")
+            }
             ServiceError::BadCaller { .. } => (S::BAD_REQUEST, "bad_caller"),
+            ServiceError::BadOwner { .. } => (S::BAD_REQUEST, "bad_owner"),
+            ServiceError::BadAfter => (S::BAD_REQUEST, "bad_parameter"),
             ServiceError::BadDefinition(_) => (S::BAD_REQUEST, "bad_definition"),
             ServiceError::DifferentDefinition { .. } => (S::CONFLICT, "different_definition"),
             ServiceError::WrongSecret { .. } => (S::CONFLICT, "wrong_secret"),
@@ -130,6 +199,7 @@ impl From<ServiceError> for Problem {
             ServiceError::Broken(_) => (S::INTERNAL_SERVER_ERROR, "store_broken"),
         };
         let mut problem = Problem::new(status, code, detail);
+        problem.cause = cause.map(String::into);
         problem.retry_after = match error {
             // Only a person can reopen the space, so there is no hurry.
             ServiceError::WentBack(_) => Some(30),
@@ -144,7 +214,7 @@ impl From<ServiceError> for Problem {
                 problem.held_elsewhere = Some(held_elsewhere);
             }
             ServiceError::DifferentDefinition { differences, .. } => {
-                problem.differences = differences;
+                problem.differences = differences.into();
             }
             _ => {}
         }
@@ -152,15 +222,26 @@ impl From<ServiceError> for Problem {
     }
 }
 
+/// What a stranger may read of an error, and what only the log may tell.
+fn told(error: &ServiceError) -> (String, Option<String>) {
+    let detail = match error {
+        ServiceError::StoreUnavailable(_) => {
+            "the store is unreachable or did not answer in time; try again".to_owned()
+        }
+        ServiceError::Broken(_) => {
+            "the store cannot be used; the log of this instance says why".to_owned()
+        }
+        ServiceError::Dry { space, reason, cause: Some(_) } => {
+            format!("the keyspace `{space}` has no keys left in memory: {reason}")
+        }
+        error => return (error.to_string(), None),
+    };
+    (detail, Some(error.to_string()))
+}
+
 impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Problem {
         Problem::bad_request("bad_path", rejection.body_text())
-    }
-}
-
-impl From<QueryRejection> for Problem {
-    fn from(rejection: QueryRejection) -> Problem {
-        Problem::bad_request("bad_parameter", rejection.body_text())
     }
 }
 
@@ -171,16 +252,46 @@ impl IntoResponse for Problem {
 }
 
 pub(super) async fn not_found(uri: hyper::Uri) -> Problem {
-    let detail = format!("there is nothing at {}; see /docs for what there is", uri.path());
+    let detail = format!("no such path: {}. See /docs", uri.path());
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 pub(super) async fn method_not_allowed(method: hyper::Method, uri: hyper::Uri) -> Problem {
     let path = uri.path();
-    let detail = format!("{method} is not possible on {path}; see /docs for what is");
+    let detail = format!("{method} is not allowed on {path}. See /docs");
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
 fn safe_number<S: Serializer>(number: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
     number.map(SafeNumber::from).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_paths_and_drivers_words_are_for_the_log_alone() {
+        let secret = "db1.internal:5432 refused: /run/postgresql (os error 111)";
+        let errors = [
+            ServiceError::StoreUnavailable(secret.to_owned()),
+            ServiceError::Broken(secret.to_owned()),
+            ServiceError::Dry {
+                space: "links".to_owned(),
+                reason: "the store is unreachable".to_owned(),
+                cause: Some(secret.to_owned()),
+            },
+        ];
+        for error in errors {
+            let problem = Problem::from(error);
+            assert!(problem.cause().unwrap().contains(secret), "{problem:?}");
+            let told = serde_json::to_string(&problem).unwrap();
+            for word in ["db1", "5432", "/run", "os error"] {
+                assert!(!told.contains(word), "{told}");
+            }
+        }
+        // What a caller can do something about is told in full.
+        let problem = Problem::from(ServiceError::WrongKind("it has no pool".to_owned()));
+        assert_eq!((problem.cause(), &*problem.detail), (None, "it has no pool"));
+    }
 }

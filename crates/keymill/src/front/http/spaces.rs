@@ -4,64 +4,73 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{StatusCode, Uri};
 
+use super::page::{self, Page};
+use super::params::{no_query, query};
 use super::wire::{SpaceView, Spaces};
-use super::{Problem, State};
+use super::{Problem, State, body};
 use crate::space::SpaceSpec;
 
-/// All keyspaces.
-#[utoipa::path(get, path = "/v1/spaces", tag = "keyspaces",
-    responses((status = 200, body = Spaces), (status = 503, description = "`store_unavailable`", body = Problem)))]
-pub(super) async fn list(Shared(state): Shared<State>) -> Result<Json<Spaces>, Problem> {
-    let reports = state.service.reports().await?;
-    Ok(Json(Spaces { spaces: reports.into_iter().map(SpaceView::from).collect() }))
+/// Lists keyspaces, ordered by name.
+#[utoipa::path(get, path = "/v1/spaces", tag = "keyspaces", operation_id = "list_spaces",
+    params(
+        ("after" = Option<String>, Query, description = "The `next` of the previous page"),
+        ("limit" = Option<u32>, Query, description = "How many to list"),
+    ),
+    responses(
+        (status = 200, description = "A page of keyspaces", body = Spaces),
+        (status = 400, description = "`bad_parameter`, `repeated_parameter`"),
+    ))]
+pub(super) async fn list(Shared(state): Shared<State>, uri: Uri) -> Result<Page<Spaces>, Problem> {
+    let [after, limit] = query(&uri, &["after", "limit"])?;
+    let (after, limit) = (page::after(after)?, page::limit(limit.as_deref())?);
+    let reports = state.service.reports_after(after.as_deref(), limit).await?;
+    let next = page::next(&reports, limit, |report| report.record.name.clone());
+    let spaces = reports.into_iter().map(SpaceView::from).collect();
+    Ok(Page::new(&uri, next.clone().as_deref(), Spaces { spaces, next }))
 }
 
-/// One keyspace, in figures.
-#[utoipa::path(get, path = "/v1/spaces/{space}", tag = "keyspaces",
+/// Shows a keyspace's settings and usage.
+#[utoipa::path(get, path = "/v1/spaces/{space}", tag = "keyspaces", operation_id = "get_space",
     params(("space" = String, Path, description = "The keyspace")),
-    responses((status = 200, body = SpaceView), (status = 404, description = "`unknown_space`", body = Problem)))]
+    responses(
+        (status = 200, description = "The keyspace", body = SpaceView),
+        (status = 404, description = "`unknown_space`"),
+    ))]
 pub(super) async fn show(
     Shared(state): Shared<State>,
     space: Result<Path<String>, PathRejection>,
+    uri: Uri,
 ) -> Result<Json<SpaceView>, Problem> {
     let Path(space) = space?;
+    no_query(&uri)?;
     Ok(Json(state.service.report(&space).await?.into()))
 }
 
-/// Makes a keyspace, or finds the same one there already.
-#[utoipa::path(put, path = "/v1/spaces/{space}", tag = "keyspaces",
-    params(("space" = String, Path, description = "Its name, never used before: a-z, 0-9, `-`, `_`")),
-    request_body = SpaceSpec,
+/// Creates a keyspace. If it already exists with the same key format, its changeable settings are
+/// set to those of the request.
+#[utoipa::path(put, path = "/v1/spaces/{space}", tag = "keyspaces", operation_id = "create_space",
+    params(("space" = String, Path, description = "The name of the keyspace: a-z, 0-9, `-`, `_`")),
+    request_body(content = SpaceSpec, description = "Settings that are left out have their defaults"),
     responses(
-        (status = 201, description = "Made", body = SpaceView),
-        (status = 200, description = "The same was there already", body = SpaceView),
-        (status = 400, description = "`bad_definition`, `bad_body`", body = Problem),
-        (status = 409, description = "`different_definition`, with each difference; `other_store`", body = Problem),
-        (status = 413, description = "`body_too_large`", body = Problem),
+        (status = 201, description = "Created", body = SpaceView),
+        (status = 200, description = "It already exists with the same key format", body = SpaceView),
+        (status = 400, description = "`bad_definition`"),
+        (status = 403, description = "`not_existing`: the instance was started with `--require-existing`"),
+        (status = 409, description = "`different_definition`, with each difference; `wrong_secret`, `other_store`, `sealed`"),
+        (status = 503, description = "`store_went_back`"),
     ))]
 pub(super) async fn put(
     Shared(state): Shared<State>,
     space: Result<Path<String>, PathRejection>,
+    uri: Uri,
     body: Bytes,
 ) -> Result<(StatusCode, Json<SpaceView>), Problem> {
     let Path(space) = space?;
-    let wanted = parse(&body)?;
+    no_query(&uri)?;
+    let wanted: SpaceSpec = body::object(&body)?;
     let ensured = state.service.ensure_space(&space, &wanted).await?;
     let status = if ensured.made { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(state.service.report(&space).await?.into())))
-}
-
-/// Reads a keyspace as JSON, whatever the body is labelled as: one that was overlooked would be
-/// made with the defaults, for good. No body at all asks for them.
-fn parse(body: &[u8]) -> Result<SpaceSpec, Problem> {
-    if body.is_empty() {
-        return Ok(SpaceSpec::default());
-    }
-    let refuse = |detail| Problem::bad_request("bad_body", detail);
-    if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(refuse("the body must be a JSON object, such as {\"length\": 8}".to_owned()));
-    }
-    serde_json::from_slice(body).map_err(|error| refuse(format!("the JSON of the body: {error}")))
 }

@@ -1,29 +1,44 @@
 //! `POST /v1/spaces/{space}/keys` and `GET /get-key`: the hot path.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut, BytesMut};
-use hyper::body::{Body as _, Incoming};
-use hyper::{Request, Response, header};
+use hyper::body::Incoming;
+use hyper::{Request, Response, Uri, header};
 use percent_encoding::percent_decode_str;
 
+use super::ask::{TakeAsk, TakeBody};
+use super::params::query;
+use super::pieces::{self, Form, SMALL_MAX};
+use super::wire::Keys;
 use super::{Body, Problem, State, check_encoding, full};
-use crate::service::{Space, check_caller};
+use crate::service::Space;
+use crate::turn::turn;
 
-/// Takes keys.
+/// From how many keys on a take is worth a turn of its own: some hundredths of a millisecond.
+const COUNT_OF_A_TURN: u32 = 256;
+
+/// Takes keys: each is handed out once, and never again to anyone.
+///
+/// A take that fails has taken nothing and can be repeated. Where an answer is lost on its way, its keys stay
+/// unused: take others.
 #[utoipa::path(
-    post, path = "/v1/spaces/{space}/keys", tag = "keys",
+    post, path = "/v1/spaces/{space}/keys", tag = "keys", operation_id = "take_keys",
     params(
         ("space" = String, Path, description = "The keyspace"),
-        ("count" = Option<u32>, Query, description = "How many keys: 1 (the default) to 100,000"),
-        ("caller" = Option<String>, Query, description = "For whom, in a keyspace with audit `key`"),
-        ("numbers" = Option<bool>, Query, description = "`true`: JSON numbers instead of strings, in a keyspace of snowflake IDs of at most 53 bits"),
+        ("count" = Option<u32>, Query, description = "How many keys; 1 if left out"),
+        ("caller" = Option<String>, Query, description = "Who the keys are for, in a keyspace with audit `key`"),
+        ("numbers" = Option<bool>, Query, description = "`true` for JSON numbers instead of strings, in a keyspace of snowflake IDs of at most 53 bits"),
     ),
+    request_body(content = TakeBody, description = "The parameters in a JSON body; each may be given in only one of the two places"),
     responses(
         (status = 200, description = "The keys; fewer than asked for only when the keyspace ends there. With `Accept: text/plain`, one key per line.",
-            body = super::wire::Keys),
-        (status = 400, description = "`bad_count`, `unknown_parameter`, `repeated_parameter`, `unexpected_body`, `bad_encoding`, `unsafe_numbers`", body = Problem),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`exhausted`, `sealed`", body = Problem),
-        (status = 503, description = "`dry`, `no_worker`, `store_went_back`, `store_unavailable`; try again after `Retry-After` seconds", body = Problem),
+            content((Keys = "application/json"), (String = "text/plain"))),
+        (status = 400, description = "`bad_count`, `bad_parameter`, `bad_caller`, `repeated_parameter`, `unsafe_numbers`"),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
+        (status = 415, description = "`unsupported_media_type`"),
+        (status = 503, description = "`dry`, `no_worker`, `pool_filling`, `store_went_back`, `too_many_large_answers`"),
     )
 )]
 pub(super) async fn post(
@@ -31,28 +46,29 @@ pub(super) async fn post(
     encoded_name: &str,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
-    check_encoding(request.uri())?;
-    let [count, caller, numbers] = query(request.uri().query(), &["count", "caller", "numbers"])?;
-    let numbers = as_switch(numbers)?;
-    let caller = percent_decode_str(caller.unwrap_or_default()).decode_utf8_lossy().into_owned();
-    check_caller(&caller)?;
-    let count = match count {
-        None => 1,
-        Some(text) => text.parse().map_err(|_| Problem::bad_count(state.service.limits()))?,
-    };
-    state.service.check_count(count)?;
     let plain = wants_plain(&request);
-    if !request.body().is_end_stream() && !state.read_body(request.into_body()).await?.is_empty() {
-        let detail = "a take has no body; say how many with ?count=N".to_owned();
-        return Err(Problem::bad_request("unexpected_body", detail));
-    }
+    let (parts, body) = request.into_parts();
+    let TakeAsk { count, caller, numbers } = TakeAsk::read(state, &parts, body).await?;
     let name = percent_decode_str(encoded_name).decode_utf8_lossy();
     let space = state.service.space(&name).await?;
     if numbers {
         check_numbers(&space)?;
     }
+    let form = match (plain, numbers) {
+        (true, _) => Form::Lines,
+        (false, false) => Form::Strings,
+        (false, true) => Form::Numbers,
+    };
+    let key_len = space.key_len_max();
+    if form.len_max(key_len, count) > SMALL_MAX {
+        // On the heap, so that a small take, which is what nearly all are, stays small.
+        return Box::pin(pieces::take(state, &space, count, &caller, form)).await;
+    }
+    if count >= COUNT_OF_A_TURN {
+        // Pipelined, many of these would be made in a row, and hold up everybody else on this thread.
+        turn().await;
+    }
     let quote: &[u8] = if numbers { b"" } else { b"\"" };
-    let key_len = space.codec().text_len_max();
     if plain {
         let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
         state
@@ -85,27 +101,21 @@ pub(super) async fn post(
 
 /// Takes one key from the default keyspace, as plain text.
 #[utoipa::path(
-    get, path = "/get-key", tag = "keys",
-    params(("space" = Option<String>, Query, description = "Another keyspace than the default one")),
+    get, path = "/get-key", tag = "keys", operation_id = "get_key",
+    params(("space" = Option<String>, Query, description = "The keyspace; the default one if left out")),
     responses(
         (status = 200, description = "One key", body = String, content_type = "text/plain"),
-        (status = 400, description = "`unknown_parameter`, `repeated_parameter`, `bad_encoding`", body = Problem),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`exhausted`, `sealed`", body = Problem),
-        (status = 503, description = "`dry`, `store_went_back`, `store_unavailable`", body = Problem),
+        (status = 400, description = "`repeated_parameter`"),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
+        (status = 503, description = "`dry`, `no_worker`, `pool_filling`, `store_went_back`"),
     )
 )]
 pub(super) async fn get_key(
     state: &State,
     request: &Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
-    let named = match request.uri().query() {
-        None => None,
-        some => {
-            check_encoding(request.uri())?;
-            query(some, &["space"])?[0].map(|name| percent_decode_str(name).decode_utf8_lossy())
-        }
-    };
+    let named = named(request.uri())?;
     let name = named.as_deref().unwrap_or(&state.default_space);
     if let Some(key) = state.service.take_now(name) {
         return Ok(full("text/plain; charset=utf-8", bytes::Bytes::copy_from_slice(&key)));
@@ -116,15 +126,21 @@ pub(super) async fn get_key(
     Ok(full("text/plain; charset=utf-8", body.freeze()))
 }
 
-/// Whether keys are to be JSON numbers.
-fn as_switch(numbers: Option<&str>) -> Result<bool, Problem> {
-    match numbers {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(_) => {
-            Err(Problem::bad_request("bad_parameter", "numbers must be true or false".to_owned()))
-        }
+/// Answers a `HEAD` of it: what a `GET` would say of the keyspace, without taking a key.
+pub(super) async fn head(state: &State, uri: &Uri) -> Result<Response<Body>, Problem> {
+    let named = named(uri)?;
+    state.service.space(named.as_deref().unwrap_or(&state.default_space)).await?;
+    Ok(full("text/plain; charset=utf-8", bytes::Bytes::new()))
+}
+
+/// The keyspace that a query names.
+fn named(uri: &Uri) -> Result<Option<Cow<'_, str>>, Problem> {
+    if uri.query().is_none() {
+        return Ok(None);
     }
+    check_encoding(uri)?;
+    let [space] = query(uri, &["space"])?;
+    Ok(space)
 }
 
 /// Refuses numbers that programs would not read as they are written.
@@ -137,24 +153,6 @@ fn check_numbers(space: &Space) -> Result<(), Problem> {
     Err(Problem::bad_request("unsafe_numbers", detail.to_owned()))
 }
 
-/// The values of the parameters named, in their order. Others are refused: a misspelt `count`
-/// would silently give one key.
-fn query<'a, const N: usize>(
-    query: Option<&'a str>,
-    names: &[&'static str; N],
-) -> Result<[Option<&'a str>; N], Problem> {
-    let mut values = [None; N];
-    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match names.iter().position(|known| *known == name) {
-            Some(at) if values[at].is_none() => values[at] = Some(value),
-            Some(_) => return Err(Problem::repeated_parameter(name)),
-            None => return Err(Problem::unknown_parameter(name, names)),
-        }
-    }
-    Ok(values)
-}
-
 /// Whether the caller would rather have plain text than JSON.
 fn wants_plain(request: &Request<Incoming>) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
@@ -165,7 +163,8 @@ fn prefers_plain(accept: &str) -> bool {
     let quality = |wanted: [&str; 2]| {
         let of = |range: &str| {
             let mut parts = range.split(';').map(str::trim);
-            if !wanted.contains(&parts.next().unwrap_or_default()) {
+            let range = parts.next().unwrap_or_default();
+            if !wanted.iter().any(|wanted| range.eq_ignore_ascii_case(wanted)) {
                 return None;
             }
             Some(parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0))
@@ -181,9 +180,13 @@ mod tests {
 
     #[test]
     fn plain_text_is_given_to_those_who_prefer_it() {
-        for accept in
-            ["text/plain", "text/*", "application/json;q=0.1, text/plain", "text/plain, */*"]
-        {
+        for accept in [
+            "text/plain",
+            "text/*",
+            "application/json;q=0.1, text/plain",
+            "text/plain, */*",
+            "Text/PLAIN",
+        ] {
             assert!(prefers_plain(accept), "{accept}");
         }
         for accept in

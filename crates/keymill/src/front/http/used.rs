@@ -2,47 +2,31 @@
 //! their end.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State as Shared};
+use hyper::Uri;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::audit::checked;
+use super::page::{self, Page};
+use super::params::{no_query, query, time};
 use super::{Problem, State};
 use crate::store::keys::{UsedKey, UsedPage};
-
-/// Which page.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct UsedQuery {
-    /// Used at this time or later, such as 2026-01-31T12:00:00Z.
-    #[param(value_type = Option<String>)]
-    from: Option<Timestamp>,
-    /// Used before this time.
-    #[param(value_type = Option<String>)]
-    to: Option<Timestamp>,
-    /// Handed out to this caller.
-    caller: Option<String>,
-    /// `next` of the page before.
-    after: Option<String>,
-    /// How many: 100 if left out, at most 1000.
-    limit: Option<u32>,
-}
 
 /// A used key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsedView {
+    /// The key.
     key: String,
     /// When it was handed out; with audit `batch`, when it was claimed from the pool.
     #[schema(value_type = String)]
     used_at: Timestamp,
-    /// To whom; empty where nobody said.
+    /// The caller it was handed out to; empty if none was given.
     caller: String,
-    /// By which instance.
+    /// The instance that handed it out.
     instance: String,
-    /// When it ceases to be.
+    /// When it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     expires_at: Option<Timestamp>,
@@ -55,61 +39,73 @@ pub struct UsedView {
 /// A page of used keys.
 #[derive(Serialize, ToSchema)]
 pub(super) struct UsedKeys {
+    /// In the order of their times.
     used: Vec<UsedView>,
-    /// Give this as `after` for the next page; none on the last.
+    /// Pass this as `after` to get the next page; absent on the last page.
     next: Option<String>,
 }
 
-/// Used keys by time, where single keys are recorded: pools, and keyspaces with audit `key`.
-#[utoipa::path(get, path = "/v1/spaces/{space}/used", tag = "audit",
-    params(("space" = String, Path, description = "The keyspace"), UsedQuery),
+/// Lists used keys, ordered by time. Single keys are recorded in pools and with audit `key`.
+#[utoipa::path(get, path = "/v1/spaces/{space}/used", tag = "audit", operation_id = "list_used_keys",
+    params(
+        ("space" = String, Path, description = "The keyspace"),
+        ("from" = Option<String>, Query, description = "Used at this time or later"),
+        ("to" = Option<String>, Query, description = "Used before this time"),
+        ("caller" = Option<String>, Query, description = "Handed out to this caller"),
+        ("after" = Option<String>, Query, description = "The `next` of the previous page"),
+        ("limit" = Option<u32>, Query, description = "How many to list"),
+    ),
     responses(
-        (status = 200, body = UsedKeys),
-        (status = 400, description = "`bad_parameter`", body = Problem),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`wrong_kind`: the store keeps no rows of keys", body = Problem),
+        (status = 200, description = "A page of used keys", body = UsedKeys),
+        (status = 400, description = "`bad_parameter`, `bad_caller`, `repeated_parameter`"),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`wrong_kind`: the store does not support pools, digests or key audit; `wrong_secret`"),
     ))]
 pub(super) async fn list(
     Shared(state): Shared<State>,
     path: Result<Path<String>, PathRejection>,
-    query: Result<Query<UsedQuery>, QueryRejection>,
-) -> Result<Json<UsedKeys>, Problem> {
-    let (Path(space), Query(query)) = (path?, query?);
-    let limit = checked(query.limit)?;
-    let after = query.after.as_deref().map(|after| {
-        let parts = after.split_once('-').and_then(|(millis, id)| {
-            Some((Timestamp::from_millisecond(millis.parse().ok()?).ok()?, id.parse().ok()?))
-        });
-        parts.ok_or_else(|| {
-            let detail = "`after` must be the `next` of another page".to_owned();
-            Problem::bad_request("bad_parameter", detail)
-        })
-    });
-    let after = after.transpose()?;
-    let UsedQuery { from, to, caller, .. } = query;
+    uri: Uri,
+) -> Result<Page<UsedKeys>, Problem> {
+    let Path(space) = path?;
+    let [from, to, caller, after, limit] =
+        query(&uri, &["from", "to", "caller", "after", "limit"])?;
+    let (from, to) = (time("from", from.as_deref())?, time("to", to.as_deref())?);
+    let limit = page::limit(limit.as_deref())?;
+    let after = after.map(|after| as_use(&after).ok_or_else(page::bad_after)).transpose()?;
+    let caller = caller.map(String::from);
     let used = state.service.used(&UsedPage { space, from, to, caller, after, limit }).await?;
-    let last = used.last().filter(|_| used.len() == limit as usize);
-    let next = last.map(|last| format!("{}-{}", last.used_at.as_millisecond(), last.id));
-    Ok(Json(UsedKeys { used: used.into_iter().map(UsedView::from).collect(), next }))
+    let next =
+        page::next(&used, limit, |last| format!("{}-{}", last.used_at.as_millisecond(), last.id));
+    let used = used.into_iter().map(UsedView::from).collect();
+    Ok(Page::new(&uri, next.clone().as_deref(), UsedKeys { used, next }))
 }
 
-/// Retires a key that was handed out: it is `retired` from now on. Of a keyspace with audit `batch`
-/// an instance may hold it in memory still, and hand it out.
-#[utoipa::path(delete, path = "/v1/spaces/{space}/keys/{key}", tag = "keys",
+/// The time and the row of a used key, as `next` writes them.
+fn as_use(after: &str) -> Option<(Timestamp, i64)> {
+    let (millis, id) = after.split_once('-')?;
+    Some((Timestamp::from_millisecond(millis.parse().ok()?).ok()?, id.parse().ok()?))
+}
+
+/// Retires a key that was handed out: it is `retired` from now on. In a keyspace with audit `batch`
+/// an instance may still hold it in memory, and hand it out.
+#[utoipa::path(delete, path = "/v1/spaces/{space}/keys/{key}", tag = "keys", operation_id = "retire_key",
     params(
         ("space" = String, Path, description = "The keyspace"),
         ("key" = String, Path, description = "The key, in any spelling its shape understands"),
     ),
     responses(
         (status = 200, description = "The key, with when it was retired", body = UsedView),
-        (status = 404, description = "`unknown_space`", body = Problem),
-        (status = 409, description = "`not_retirable`: it was not handed out; `wrong_kind`", body = Problem),
+        (status = 404, description = "`unknown_space`"),
+        (status = 409, description = "`not_retirable`: it was not handed out; `wrong_kind`, `wrong_secret`"),
+        (status = 503, description = "`store_went_back`"),
     ))]
 pub(super) async fn retire(
     Shared(state): Shared<State>,
     path: Result<Path<(String, String)>, PathRejection>,
+    uri: Uri,
 ) -> Result<Json<UsedView>, Problem> {
     let Path((space, key)) = path?;
+    no_query(&uri)?;
     Ok(Json(state.service.retire(&space, &key).await?.into()))
 }
 

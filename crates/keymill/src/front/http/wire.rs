@@ -17,7 +17,7 @@ pub struct SafeNumber(pub u128);
 /// Keys taken.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Keys {
-    /// The keyspace they are of.
+    /// The keyspace they belong to.
     space: String,
     /// The keys.
     keys: Vec<String>,
@@ -26,15 +26,18 @@ pub(super) struct Keys {
 /// A keyspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SpaceView {
+    /// Its name.
     name: String,
     #[serde(flatten)]
     definition: Definition,
     #[serde(flatten)]
     tuning: Tuning,
-    /// Tells the secret behind the keys, where there is one.
+    /// The fingerprint of the secret that the keys are made with, if there is one.
     fingerprint: Option<String>,
+    /// Whether it hands out no more keys, for good or until its import is complete.
     sealed: bool,
     #[schema(value_type = String)]
+    /// When it was created.
     created_at: Timestamp,
     /// How many keys this keyspace has in all; with kind `snowflake`, how many ticks of time, here
     /// and in `leased` and `remaining`.
@@ -47,7 +50,7 @@ pub struct SpaceView {
     named: SafeNumber,
     /// Not yet granted.
     remaining: SafeNumber,
-    /// In the pool, where there is one.
+    /// Keys in the pool, if the keyspace has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<SafeNumber>,
     /// In this instance's memory, ready to be taken.
@@ -59,50 +62,54 @@ pub struct SpaceView {
     /// Keys a second that all instances leased, on average since the keyspace was made, over an
     /// hour at least.
     leased_rate: f64,
-    /// When the keyspace will be used up if it goes on like that.
+    /// When the keyspace will be used up at that rate.
     #[schema(value_type = Option<String>)]
     exhausted_at: Option<Timestamp>,
-    /// With kind `snowflake`: when the bits of its time run out.
+    /// With kind `snowflake`: when its timestamps end.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     runs_out_at: Option<Timestamp>,
 }
 
-/// All keyspaces.
+/// A page of keyspaces.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Spaces {
+    /// In the order of their names.
     pub(super) spaces: Vec<SpaceView>,
+    /// Pass this as `after` to get the next page; absent on the last page.
+    pub(super) next: Option<String>,
 }
 
-/// What is known of a key.
+/// Where a key came from.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ExplanationView {
+    /// The keyspace.
     space: String,
-    /// The key as it would be handed out; where it cannot be of the keyspace, as it was given.
+    /// The key in its canonical form; if it cannot belong to the keyspace, as it was given.
     key: String,
     state: State,
-    /// Why, in a sentence.
+    /// The reason for the state, in a sentence.
     reason: String,
-    /// It is the n-th key of the keyspace.
+    /// Its ordinal: it is the n-th key of the keyspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     ordinal: Option<SafeNumber>,
     /// What the shape writes, before it is shuffled; counted anew for keys of each length.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<SafeNumber>,
-    /// When it was made, where a key tells: a snowflake ID or a UUID of version 7.
+    /// When it was made; known for snowflake IDs and UUIDs of version 7.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     time: Option<Timestamp>,
     /// The worker number that made a snowflake ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<u32>,
-    /// The place of a snowflake ID among those of its tick.
+    /// The sequence number of a snowflake ID within its tick.
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<u32>,
     /// The lease it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<LeaseView>,
-    /// When and to whom it was handed out, where single keys are recorded.
+    /// When and to whom it was handed out, if single keys are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<UsedView>,
 }
@@ -110,6 +117,7 @@ pub struct ExplanationView {
 /// A lease.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeaseView {
+    /// The keyspace.
     space: String,
     /// Its number within the keyspace.
     lease: SafeNumber,
@@ -121,27 +129,31 @@ pub struct LeaseView {
     purpose: Purpose,
     /// Where drawing ended, once the lease is closed.
     closed_at_ordinal: Option<SafeNumber>,
-    /// Who got it.
+    /// The instance that it was granted to.
     holder: Instance,
     #[schema(value_type = String)]
+    /// When it was granted.
     granted_at: Timestamp,
     #[schema(value_type = Option<String>)]
+    /// When it was closed.
     closed_at: Option<Timestamp>,
 }
 
 /// A page of leases.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Leases {
+    /// By keyspace and then by age.
     pub(super) leases: Vec<LeaseView>,
-    /// Give this as `after` for the next page; none on the last.
+    /// Pass this as `after` to get the next page; absent on the last page.
     pub(super) next: Option<String>,
 }
 
 /// A page of instances.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Instances {
+    /// By age.
     pub(super) instances: Vec<InstanceRecord>,
-    /// Give this as `after` for the next page; none on the last.
+    /// Pass this as `after` to get the next page; absent on the last page.
     pub(super) next: Option<String>,
 }
 
@@ -223,10 +235,15 @@ impl Serialize for SafeNumber {
 
 impl PartialSchema for SafeNumber {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
-        ObjectBuilder::new()
-            .schema_type(SchemaType::from_iter([Type::Integer, Type::String]))
-            .description(Some("A whole number; beyond 2^53 a string, which JavaScript would round"))
+        use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
+        let number = ObjectBuilder::new().schema_type(Type::Integer);
+        let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[0-9]+$"));
+        OneOfBuilder::new()
+            .item(number.minimum(Some(0)).maximum(Some(1_u64 << 53)))
+            .item(text)
+            .description(Some(
+                "A whole number; a string above 2^53, where JavaScript would round it",
+            ))
             .into()
     }
 }

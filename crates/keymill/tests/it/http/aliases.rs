@@ -27,6 +27,15 @@ async fn an_alias_and_a_generated_key_are_never_the_same() {
     alias("DELETE", "017", "you").await.is_problem(409, "taken", "017");
     assert_eq!(alias("DELETE", "017", "me").await.status, 204);
     alias("DELETE", "017", "me").await.is_problem(404, "unknown_alias", "017");
+    assert_eq!(alias("PUT", "018", "a b").await.status, 201);
+    let path = "/v1/spaces/tickets/aliases/018?owner=";
+    let delete = async |owner: &str, body: &str| {
+        instance.send("DELETE", &format!("{path}{owner}"), "", body).await
+    };
+    delete("you", "").await.is_problem(409, "taken", "018");
+    let both = "{\"owner\": \"a b\"}";
+    delete("a+b", both).await.is_problem(400, "repeated_parameter", "`owner`");
+    assert_eq!(delete("a+b", "").await.status, 204);
     let mut keys = Vec::new();
     loop {
         let answer = instance.call("POST", "/v1/spaces/tickets/keys?count=100").await;
@@ -42,7 +51,7 @@ async fn an_alias_and_a_generated_key_are_never_the_same() {
         let some = answer["keys"].as_array().unwrap().iter();
         keys.extend(some.map(|key| key.as_str().unwrap().to_owned()));
     }
-    assert_eq!(keys.len(), 1_000 - 5);
+    assert_eq!(keys.len(), 1_000 - 6);
     assert!(!keys.contains(&"002".to_owned()) && !keys.contains(&"017".to_owned()));
     for (key, state) in [("002", "alias"), ("winter-sale", "alias"), ("017", "skipped")] {
         let told = instance.call("GET", &format!("/v1/spaces/tickets/keys/{key}")).await.json();

@@ -45,7 +45,7 @@ async fn the_audit_record_is_paged() {
     let beyond = "/v1/leases?after=a/18446744073709551615";
     get(beyond).await.is_problem(400, "bad_parameter", "after");
     get("/v1/leases?space=nope").await.is_problem(404, "unknown_space", "nope");
-    get("/v1/leases?spcae=x").await.is_problem(400, "bad_parameter", "spcae");
+    get("/v1/leases?spcae=x").await.is_problem(400, "unknown_parameter", "spcae");
     let instances = get("/v1/instances").await.json();
     assert_eq!(instances["instances"][0]["pid"], std::process::id());
 }

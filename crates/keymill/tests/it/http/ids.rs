@@ -34,7 +34,7 @@ async fn snowflake_ids_are_strings_and_numbers_where_that_is_safe() {
     let refusal = instance.call("POST", "/v1/spaces/ids/keys?numbers=yes").await;
     refusal.is_problem(400, "bad_parameter", "true or false");
     let refusal = instance.call("PUT", "/v1/spaces/ids/aliases/12345").await;
-    refusal.is_problem(400, "bad_alias", "no key can be passed over");
+    refusal.is_problem(400, "bad_alias", "cannot be reserved");
     assert_eq!(instance.call("PUT", "/v1/spaces/ids/aliases/summer").await.status, 201);
 
     let metrics = instance.call("GET", "/metrics").await.body;
@@ -54,13 +54,13 @@ async fn a_snowflake_that_cannot_be_is_refused_with_the_reason() {
         (json!({"layout": "41/10/13"}), "at most 63 bits"),
         (json!({"layout": "41-10-12"}), "layout"),
         (json!({"layout": "41/22/0"}), "16"),
-        (json!({"layout": "41/10/0"}), "needs a sequence bit"),
-        (json!({"epoch": "2999-01-01T00:00:00Z"}), "lies in the future"),
-        (json!({"layout": "30/10/12"}), "the bits of the time run out at"),
+        (json!({"layout": "41/10/0"}), "needs at least 1 sequence bit"),
+        (json!({"epoch": "2999-01-01T00:00:00Z"}), "is in the future"),
+        (json!({"layout": "30/10/12"}), "timestamps would end at"),
         (json!({"alphabet": "base62", "length": 5}), "too short for IDs of 63 bits"),
-        (json!({"step": 2}), "does not go with kind snowflake"),
-        (json!({"start": 2}), "does not go with kind snowflake"),
-        (json!({"uuid_version": 4}), "goes with kind uuid"),
+        (json!({"step": 2}), "is not allowed with kind snowflake"),
+        (json!({"start": 2}), "is not allowed with kind snowflake"),
+        (json!({"uuid_version": 4}), "is only allowed with kind uuid"),
         (json!({"window_seconds": 0}), "from 1 to 3600"),
     ] {
         let mut wanted = wanted;
@@ -68,7 +68,7 @@ async fn a_snowflake_that_cannot_be_is_refused_with_the_reason() {
         instance.put("ids", &wanted).await.is_problem(400, "bad_definition", says);
     }
     let shuffled = instance.put("ids", &json!({"layout": "41/10/12"})).await;
-    shuffled.is_problem(400, "bad_definition", "go with kind snowflake");
+    shuffled.is_problem(400, "bad_definition", "are only allowed with kind snowflake");
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn uuids_are_handed_out_and_tell_their_time() {
     assert_eq!(&key[14..15], "4");
     for (wanted, says) in [
         (json!({"uuid_version": 1}), "must be 4 or 7"),
-        (json!({"length": 8}), "does not go with kind uuid"),
-        (json!({"prefix": "x_"}), "does not go with kind uuid"),
+        (json!({"length": 8}), "is not allowed with kind uuid"),
+        (json!({"prefix": "x_"}), "is not allowed with kind uuid"),
         (json!({"audit": "key"}), "is not available for kind uuid"),
     ] {
         let mut wanted = wanted;

@@ -55,6 +55,7 @@ async fn definitions_that_cannot_be_are_refused_with_the_reason() {
     refused(json!({"alphabet": "ab/d"}), "bad_definition", "/").await;
     refused(json!({"alphabet": "x"}), "bad_definition", "2").await;
     refused(json!({"alphabet": "base63"}), "bad_definition", "base62").await;
+    refused(json!({"alphabet": "bas62", "length": 12}), "bad_definition", "mean `base62`?").await;
     refused(json!({"length": 21}), "bad_definition", "20").await;
     refused(json!({"alphabet": "base36", "length": 3}), "bad_definition", "4").await;
     refused(json!({"step": 0}), "bad_definition", "step").await;

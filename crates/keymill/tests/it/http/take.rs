@@ -54,10 +54,6 @@ async fn bad_takes_are_told_what_is_wrong() {
         "repeated_parameter",
         "`count`",
     );
-    let answer = instance.send("POST", "/v1/spaces/default/keys", "", "{\"count\":5}").await;
-    answer.is_problem(400, "unexpected_body", "?count=N");
-    let head = instance.call("HEAD", "/get-key").await;
-    assert_eq!(head.status, 405, "a HEAD must not draw a key");
     post("/v1/spaces/nope/keys").await.is_problem(404, "unknown_space", "`nope`");
     post("/v1/spaces/%zz/keys").await.is_problem(400, "bad_encoding", "percent-encoding");
     post("/v1/spaces/%ff/keys").await.is_problem(400, "bad_encoding", "percent-encoding");

@@ -1,0 +1,136 @@
+//! JSON bodies of requests, and what is said of those that are wrong.
+//!
+//! Every handler that takes a JSON object reads it here. An array is refused although serde would
+//! read one, and so is a field that nobody knows. The text of a refusal names the field and what it
+//! must be; the words of the JSON library are for programmers.
+
+use axum::http::HeaderMap;
+use hyper::header;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Problem;
+
+/// The longest value that a refusal repeats.
+const SHOWN_MAX: usize = 40;
+
+/// Reads a JSON object, whatever the body is labelled as: one that was overlooked would, for example,
+/// create a keyspace with the defaults, for good. No body at all is an empty object.
+pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let text: &[u8] = if body.is_empty() { b"{}" } else { body };
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::bad_body("the body must be a JSON object: {…}".to_owned()));
+    }
+    serde_json::from_slice(text).or_else(|error| {
+        with_whole_numbers(text).ok_or_else(|| Problem::bad_body(in_words::<T>(text, &error)))
+    })
+}
+
+/// Reads an object in which a whole number is written as `3.0`: JSON knows no difference, and languages
+/// that have but one type of number write it so.
+fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    let mut fields: Map<String, Value> = serde_json::from_slice(text).ok()?;
+    for value in fields.values_mut() {
+        let whole = value.as_f64().filter(|number| number.fract() == 0.0);
+        if let Some(whole) = whole.and_then(|number| format!("{number:.0}").parse::<u64>().ok()) {
+            *value = whole.into();
+        }
+    }
+    serde_json::from_value(Value::Object(fields)).ok()
+}
+
+/// Refuses a body that is not labelled as JSON.
+pub(super) fn check_label(headers: &HeaderMap) -> Result<(), Problem> {
+    let label = headers.get(header::CONTENT_TYPE).and_then(|label| label.to_str().ok());
+    let label = label.unwrap_or_default();
+    let kind = label.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Problem::unsupported_media_type(kind))
+}
+
+/// What is wrong with a body that could not be read as a `T`.
+fn in_words<T: DeserializeOwned>(text: &[u8], error: &serde_json::Error) -> String {
+    let whole = format!("the JSON of the body: {error}");
+    if !error.is_data() {
+        return whole;
+    }
+    // serde does not say which field it is, so each is tried alone.
+    let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(text) else { return whole };
+    for (name, value) in fields {
+        let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+        let Err(error) = serde_json::from_value::<T>(alone) else { continue };
+        let error = error.to_string();
+        if error.starts_with("unknown field") {
+            return error.replacen(", expected", "; expected", 1);
+        }
+        if !error.starts_with("missing field") {
+            return field_in_words(&name, &value, &error);
+        }
+    }
+    whole
+}
+
+/// What a field must be, from an error such as ``invalid value: integer `300`, expected u8``.
+fn field_in_words(name: &str, value: &Value, error: &str) -> String {
+    let expected = error.rsplit_once("expected ").map_or(error, |(_, expected)| expected);
+    let expected = match expected {
+        // The only time in a body.
+        _ if name == "epoch" => "a time such as 2026-11-16T00:00:00Z",
+        "u8" => "a whole number from 0 to 255",
+        "u32" | "u64" => "a whole number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "string or map" => "a string",
+        other => other,
+    };
+    let mut shown = value.to_string();
+    if shown.chars().count() > SHOWN_MAX {
+        shown = shown.chars().take(SHOWN_MAX).chain(['…']).collect();
+    }
+    format!("`{name}` must be {expected}, not {shown}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_nothing() {
+        #[derive(serde::Deserialize)]
+        struct Counted {
+            count: u32,
+        }
+        let read = |text: &str| object::<Counted>(text.as_bytes()).map(|it| it.count).ok();
+        assert_eq!((read(r#"{"count": 3.0}"#), read(r#"{"count": 3e2}"#)), (Some(3), Some(300)));
+        assert_eq!((read(r#"{"count": 3.5}"#), read(r#"{"count": -3.0}"#)), (None, None));
+        assert_eq!(read(r#"{"count": 5e9}"#), None);
+    }
+    use crate::space::SpaceSpec;
+
+    #[test]
+    fn a_refusal_names_the_field_and_what_it_must_be() {
+        for (body, says) in [
+            (r#"{"length": "x"}"#, "`length` must be a whole number from 0 to 255, not \"x\""),
+            (
+                r#"{"check": true, "length": 300}"#,
+                "`length` must be a whole number from 0 to 255, not 300",
+            ),
+            (r#"{"start": 1.5}"#, "`start` must be a whole number, not 1.5"),
+            (r#"{"check": 1}"#, "`check` must be true or false, not 1"),
+            (r#"{"audit": "x"}"#, "`audit` must be `batch` or `key`, not \"x\""),
+            (r#"{"epoch": "x"}"#, "`epoch` must be a time such as 2026-11-16T00:00:00Z, not \"x\""),
+            (r#"{"lenght": 7}"#, "unknown field `lenght`; expected one of"),
+            (r#"{"length": 7, "length": 8}"#, "duplicate field `length`"),
+            (r#"{"length": }"#, "the JSON of the body"),
+            ("[7]", "must be a JSON object"),
+        ] {
+            let problem = object::<SpaceSpec>(body.as_bytes()).unwrap_err();
+            let detail = serde_json::to_value(&problem).unwrap()["detail"].to_string();
+            let says = serde_json::to_string(says).unwrap();
+            assert!(detail.contains(says.trim_matches('"')), "{detail} does not say {says}");
+        }
+        assert_eq!(object::<SpaceSpec>(b"").unwrap(), SpaceSpec::default());
+    }
+}

@@ -1,0 +1,112 @@
+//! What every request must satisfy before it is routed, and what every answer carries.
+//!
+//! `Http::answer` calls these around whatever the routes do. Nothing here reads a body or asks the
+//! service.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, Version};
+
+use super::origin::{Origin, REQUEST_ID};
+use super::{Body, Problem, State};
+use crate::front::addresses::ClientAddress;
+
+/// The longest `Host`: a name of 253 characters, and a port.
+const HOST_LEN_MAX: usize = 260;
+
+/// What is answered when all connections are in use: what tells whether the instance is well, and how it fares.
+const STILL_ANSWERED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// A request under way: what its answer and the log need of it.
+pub(super) struct Asked {
+    id: HeaderValue,
+    version: Version,
+    /// For the log, where requests are logged.
+    shown: Option<(Method, String)>,
+    client: Option<ClientAddress>,
+}
+
+impl Asked {
+    /// Takes down what is needed of a request, before it is routed.
+    pub(super) fn new(state: &State, origin: &Origin, request: &Request<Incoming>) -> Asked {
+        let shown = tracing::enabled!(tracing::Level::DEBUG)
+            .then(|| (request.method().clone(), request.uri().path().to_owned()));
+        let rules = state.address_rules.load();
+        Asked {
+            id: origin.request_id(request.headers()),
+            version: request.version(),
+            shown,
+            client: origin.client(request.headers(), &rules),
+        }
+    }
+
+    /// Completes an answer: its request's name, in problems too, and a line in the log.
+    pub(super) fn finish(self, origin: &Origin, answer: &mut Response<Body>) {
+        let id = self.id.to_str().unwrap_or_default();
+        if let Some(problem) = answer.extensions_mut().remove::<Problem>() {
+            if let Some(cause) = problem.cause() {
+                log_failure(id, self.client, problem.code(), cause);
+            }
+            problem.write(id, answer);
+        }
+        if let Some((method, path)) = &self.shown {
+            let status = answer.status().as_u16();
+            let client = self.client.map(tracing::field::display);
+            tracing::debug!(request_id = id, client, %method, path, status, "answered");
+        }
+        // HTTP/2 has no such header: there the connection ends by its time limit.
+        if origin.is_reserved && self.version <= Version::HTTP_11 {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer.headers_mut().insert(&REQUEST_ID, self.id);
+    }
+}
+
+/// Refuses a request that no route may see.
+pub(super) fn check(origin: &Origin, request: &Request<Incoming>) -> Result<(), Problem> {
+    if origin.is_reserved && !STILL_ANSWERED.contains(&request.uri().path()) {
+        return Err(Problem::too_many_connections());
+    }
+    check_host(request)
+}
+
+/// Refuses what leaves open which host was meant (RFC 9112, 3.2): HTTP/1.1 without `Host`, two of them,
+/// or one that cannot be a host.
+fn check_host(request: &Request<Incoming>) -> Result<(), Problem> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (_, Some(_)) => return Err(bad_host("it has more than one `Host` header")),
+        (None, None) if request.version() == Version::HTTP_11 => {
+            return Err(bad_host("it has no `Host` header, which HTTP/1.1 requires"));
+        }
+        (None, None) => return Ok(()),
+        (Some(host), None) => host.as_bytes(),
+    };
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(byte);
+    if host.len() > HOST_LEN_MAX || !host.iter().all(fits) {
+        return Err(bad_host("its `Host` header names no host"));
+    }
+    Ok(())
+}
+
+fn bad_host(problem: &str) -> Problem {
+    Problem::bad_request("bad_host", format!("the request is refused: {problem}"))
+}
+
+/// Writes the cause of a failure into the log: once a second as a warning, because where a store is
+/// unreachable all requests fail, and the others for those who look closely.
+fn log_failure(request_id: &str, client: Option<ClientAddress>, code: &str, cause: &str) {
+    static STARTED: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    // The second in which the last warning was written, counted from 1.
+    static WARNED: AtomicU64 = AtomicU64::new(0);
+    let client = client.map(tracing::field::display);
+    let second = STARTED.elapsed().as_secs() + 1;
+    if WARNED.swap(second, Ordering::Relaxed) == second {
+        tracing::debug!(request_id, client, code, "a request failed: {cause}");
+    } else {
+        tracing::warn!(request_id, client, code, "a request failed: {cause}");
+    }
+}

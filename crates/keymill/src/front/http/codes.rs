@@ -1,0 +1,367 @@
+//! Every error code with what happened and what to do about it: the table of `/docs`.
+//!
+//! `docs` renders it into the page. `problem` makes the errors themselves; a code that it gives and that is missing
+//! here fails a test. Nothing here is asked while a request is answered.
+
+/// One code, as readers look it up. In both texts, backticks set code.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) code: &'static str,
+    pub(super) status: u16,
+    /// What happened.
+    pub(super) meaning: &'static str,
+    /// What the caller, or whoever runs the server, does about it.
+    pub(super) remedy: &'static str,
+}
+
+/// All codes, those of any request first, then by what they concern.
+pub(super) const CODES: &[Entry] = &[
+    entry("not_found", 404, "There is no such path.", "Check the path against this page."),
+    entry(
+        "method_not_allowed",
+        405,
+        "The path exists, but not with this method.",
+        "Use a method that the `Allow` header names.",
+    ),
+    entry(
+        "bad_encoding",
+        400,
+        "The URL has a `%` without two hexadecimal digits behind it, or is not UTF-8 once decoded.",
+        "Percent-encode each name and value before it becomes part of the URL.",
+    ),
+    entry(
+        "bad_path",
+        400,
+        "A part of the path cannot be read.",
+        "Percent-encode keyspace, key and alias, each on its own.",
+    ),
+    entry(
+        "bad_parameter",
+        400,
+        "A query parameter has a value that it cannot have.",
+        "Correct the parameter that `detail` names.",
+    ),
+    entry(
+        "unknown_parameter",
+        400,
+        "The operation has no such query parameter.",
+        "Check the spelling; `detail` lists the parameters that there are.",
+    ),
+    entry("repeated_parameter", 400, "A query parameter is there more than once.", "Send it once."),
+    entry(
+        "bad_body",
+        400,
+        "The body is not the JSON that the operation expects, or broke off.",
+        "Correct the field that `detail` names. Send a JSON object.",
+    ),
+    entry(
+        "unsupported_media_type",
+        415,
+        "The body is not labelled as JSON.",
+        "Send the header `Content-Type: application/json`.",
+    ),
+    entry(
+        "bad_host",
+        400,
+        "The request has no `Host` header, or more than one.",
+        "Send it once, with the name or address of the server.",
+    ),
+    entry(
+        "bad_owner",
+        400,
+        "`owner` is too long or has control characters.",
+        "Send a short name or an ID.",
+    ),
+    entry(
+        "body_too_large",
+        413,
+        "The body is longer than the server accepts.",
+        "Send less at a time. `POST …/pool` reads a body of any length.",
+    ),
+    entry(
+        "body_too_slow",
+        408,
+        "The body did not arrive in time.",
+        "Send it again over a faster connection, or in smaller parts.",
+    ),
+    entry(
+        "bad_count",
+        400,
+        "`count` is not a whole number, or is out of range.",
+        "Ask for as many keys as `detail` allows, several times if need be.",
+    ),
+    entry(
+        "bad_caller",
+        400,
+        "`caller` is too long or has control characters.",
+        "Send a short name, such as the name of your service.",
+    ),
+    entry(
+        "unsafe_numbers",
+        400,
+        "The keys of this keyspace cannot be JSON numbers: programs would round them.",
+        "Leave `numbers` out and read the keys as strings.",
+    ),
+    entry(
+        "unknown_space",
+        404,
+        "There is no keyspace of this name.",
+        "Check the spelling with `GET /v1/spaces`, or create it with `PUT /v1/spaces/{space}`.",
+    ),
+    entry(
+        "bad_definition",
+        400,
+        "The settings of the keyspace contradict each other or are out of range.",
+        "Correct the setting that `detail` names.",
+    ),
+    entry(
+        "different_definition",
+        409,
+        "The keyspace already exists with different settings, and these are permanent.",
+        "Use the existing settings, which `differences` lists, or choose another name.",
+    ),
+    entry(
+        "not_existing",
+        403,
+        "The server was started with `--require-existing` and creates nothing.",
+        "Create the keyspace with `keymill space create`, or start the server without that option.",
+    ),
+    entry(
+        "other_store",
+        409,
+        "The server's data directory belongs to another store, so nothing is created in this one.",
+        "Whoever runs the server checks its store URL and its data directory.",
+    ),
+    entry(
+        "wrong_secret",
+        409,
+        "The server has another secret than the one that the keyspace was created with.",
+        "Whoever runs the server sets `KEYMILL_SECRET` or `secret_file` to the original secret.",
+    ),
+    entry(
+        "secret_missing",
+        409,
+        "The keyspace was created with a secret that the server does not have.",
+        "Whoever runs the server sets `KEYMILL_SECRET` or `secret_file` to it.",
+    ),
+    entry(
+        "wrong_kind",
+        409,
+        "The keyspace, or the store below it, cannot do this.",
+        "Use a keyspace of the kind that `detail` names.",
+    ),
+    entry(
+        "sealed",
+        409,
+        "The keyspace is sealed: it hands out no more keys.",
+        "Take keys from another keyspace. A seal is permanent, except during an import.",
+    ),
+    entry(
+        "exhausted",
+        409,
+        "The keyspace, or its pool, has no keys left.",
+        "Extend it with `keymill space grow`; fill a pool with `keymill pool fill`. `held_elsewhere` says how \
+         many keys other instances still hold.",
+    ),
+    entry(
+        "bad_alias",
+        400,
+        "The alias is too long, reserved, blocked, or has characters that are not allowed.",
+        "Choose another alias.",
+    ),
+    entry(
+        "taken",
+        409,
+        "The alias belongs to someone else, or may already have been handed out as a key.",
+        "Choose another alias. If it is yours, name its `owner`.",
+    ),
+    entry(
+        "unknown_alias",
+        404,
+        "The keyspace has no such alias.",
+        "Check the spelling with `GET /v1/spaces/{space}/aliases`.",
+    ),
+    entry(
+        "bad_input",
+        400,
+        "The input of a digest is empty, too long, or not a URL where one is expected.",
+        "Correct the input as `detail` says.",
+    ),
+    entry(
+        "not_retirable",
+        409,
+        "The key was never handed out, so it cannot be retired.",
+        "Check the key with `GET /v1/spaces/{space}/keys/{key}`.",
+    ),
+    entry(
+        "bad_import",
+        400,
+        "The data cannot be imported here.",
+        "Correct what `detail` names and import again; nothing is imported twice.",
+    ),
+    entry(
+        "too_many_connections",
+        503,
+        "All connections of the instance are in use, or your address has too many open.",
+        "Close connections that you do not need, and try again after `Retry-After` seconds. Whoever runs the server \
+         may raise `limits.connections_max` or `limits.connections_per_address_max`.",
+    ),
+    entry(
+        "too_many_large_answers",
+        503,
+        "Too many large answers are being sent, and the memory for them is limited.",
+        "Try again after `Retry-After` seconds, or ask for less at a time. Whoever runs the server may raise \
+         `limits.unsent_max_bytes`.",
+    ),
+    entry(
+        "too_many_imports",
+        503,
+        "Too many imports are running.",
+        "Try again after `Retry-After` seconds.",
+    ),
+    entry(
+        "pool_filling",
+        503,
+        "The pool is empty and is being filled.",
+        "Try again after `Retry-After` seconds. If it happens often, raise `low_water`.",
+    ),
+    entry(
+        "no_worker",
+        503,
+        "All worker numbers of the snowflake keyspace are held by other instances.",
+        "Try again after `Retry-After` seconds. If it goes on, run fewer instances or give the layout more worker bits.",
+    ),
+    entry(
+        "dry",
+        503,
+        "No keys are left in memory, and the store did not grant new ones in time.",
+        "Try again after `Retry-After` seconds. If it goes on, check the store and `GET /readyz`.",
+    ),
+    entry(
+        "store_went_back",
+        503,
+        "The store was rolled back to an earlier state, so it could issue keys twice. Nothing is issued from it.",
+        "Whoever runs the server runs `keymill space advance` as `detail` says. Trying again does not help before.",
+    ),
+    entry(
+        "store_unavailable",
+        503,
+        "The store is unreachable or did not answer in time.",
+        "Try again after `Retry-After` seconds. If it goes on, check the store with `keymill store check`.",
+    ),
+    entry(
+        "store_broken",
+        500,
+        "The store, or a file of the server, holds something that cannot be right.",
+        "Whoever runs the server reads its log. Trying again does not help.",
+    ),
+];
+
+const fn entry(
+    code: &'static str,
+    status: u16,
+    meaning: &'static str,
+    remedy: &'static str,
+) -> Entry {
+    Entry { code, status, meaning, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use hyper::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn every_code_that_is_given_is_explained_with_its_status_and_no_other() {
+        let given = given();
+        assert!(given.len() > 30, "the search finds too little: {given:?}");
+        for (code, status) in &given {
+            let entry = CODES.iter().find(|entry| entry.code == code);
+            let entry = entry.unwrap_or_else(|| panic!("`{code}` has no entry in codes.rs"));
+            assert_eq!(entry.status, *status, "`{code}`");
+        }
+        for entry in CODES {
+            assert!(given.contains_key(entry.code), "`{}` is never given", entry.code);
+        }
+    }
+
+    #[test]
+    fn a_code_is_explained_once_and_in_sentences() {
+        for (at, entry) in CODES.iter().enumerate() {
+            assert!(!CODES[..at].iter().any(|other| other.code == entry.code), "{entry:?}");
+            assert!(entry.meaning.ends_with('.') && entry.remedy.ends_with('.'), "{entry:?}");
+        }
+    }
+
+    /// The codes in the sources of the HTTP front with their statuses: `bad_request("…"`, and
+    /// `StatusCode::CONFLICT, "…"`, however the lines are broken.
+    fn given() -> BTreeMap<String, u16> {
+        let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/front");
+        let mut sources = vec![front.join("http.rs")];
+        let folder = std::fs::read_dir(front.join("http")).unwrap();
+        sources.extend(folder.map(|file| file.unwrap().path()));
+        let mut codes = BTreeMap::new();
+        for source in sources.iter().filter(|path| path.extension().is_some_and(|it| it == "rs")) {
+            let text = std::fs::read_to_string(source).unwrap();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let text = words.join(" ").replace("( ", "(");
+            check_calls(source, &text);
+            for (at, _) in text.match_indices('"') {
+                let (before, code) = (&text[..at], &text[at + 1..]);
+                let code = code.split('"').next().unwrap_or_default();
+                let is_code = |letter: u8| letter.is_ascii_lowercase() || letter == b'_';
+                if !code.is_empty()
+                    && code.bytes().all(is_code)
+                    && let Some(status) = status_before(before)
+                {
+                    codes.insert(code.to_owned(), status);
+                }
+            }
+        }
+        codes
+    }
+
+    /// Refuses a call whose code or status is in a variable, because the search would not find it. Only two may:
+    /// the body of `bad_request`, and the one behind the `match` that has both for errors of the service.
+    fn check_calls(source: &Path, text: &str) {
+        if source.ends_with("codes.rs") {
+            return;
+        }
+        let passed_on = [
+            "Problem::new(StatusCode::BAD_REQUEST, code, detail)",
+            "Problem::new(status, code, detail)",
+        ];
+        for name in ["Problem::new(", "bad_request("] {
+            for (at, _) in text.match_indices(name) {
+                let call = &text[at..];
+                let is_definition = text[..at].ends_with("fn ");
+                // No further than the first string, and that in the same call.
+                let before = call.split('"').next().unwrap_or_default();
+                let is_written_out =
+                    !before.contains([')', ';']) && status_before(before).is_some();
+                let is_passed_on = passed_on.iter().any(|it| call.starts_with(it));
+                if !is_definition && !is_written_out && !is_passed_on {
+                    let call: String = call.chars().take(80).collect();
+                    panic!("{}: write status and code out in `{call}…`", source.display());
+                }
+            }
+        }
+    }
+
+    /// The status that the text ends with: 400 with `bad_request(`, 404 with `S::NOT_FOUND, `.
+    fn status_before(text: &str) -> Option<u16> {
+        if text.ends_with("bad_request(") {
+            return Some(400);
+        }
+        let (_, name) = text.strip_suffix(", ")?.rsplit_once("::")?;
+        (400..600).find(|code| {
+            let status = StatusCode::from_u16(*code).unwrap();
+            let reason = status.canonical_reason().unwrap_or_default();
+            reason.to_uppercase().replace([' ', '-'], "_") == name
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! `/openapi.json`: the description of the HTTP interface, for programs.
+//!
+//! Each handler describes itself, and lists of its refusals only the codes. What is true of many is
+//! added here, once: how a refusal looks, what any request may be refused with, how lists go on. What
+//! values may be is in `bounds`. It is made anew for every request, because some bounds are settings.
+
+mod bounds;
+
+use axum::Json;
+use axum::extract::State as Shared;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+use super::{Problem, State};
+use super::{aliases, audit, digests, explain, health, pool, spaces, take, used};
+use bounds::Bounds;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "keymill",
+        description = "Short keys that cannot repeat and cannot be guessed. Any other path is answered with 404 \
+                       `not_found`, and any other method with 405 `method_not_allowed`."
+    ),
+    paths(
+        take::post,
+        take::get_key,
+        explain::explain,
+        spaces::list,
+        spaces::show,
+        spaces::put,
+        aliases::list,
+        aliases::show,
+        aliases::put,
+        aliases::delete,
+        digests::post,
+        pool::post,
+        used::retire,
+        used::list,
+        audit::leases,
+        audit::instances,
+        health::alive,
+        health::ready,
+        health::metrics,
+    ),
+    components(schemas(Problem, digests::DigestsView))
+)]
+struct Description;
+
+pub(super) async fn json(Shared(state): Shared<State>) -> Json<Value> {
+    let count_max = state.service.limits().count_max;
+    Json(describe(&Bounds { count_max, alias_length_max: state.service.alias_length_max() }))
+}
+
+fn describe(bounds: &Bounds) -> Value {
+    let mut api =
+        serde_json::to_value(Description::openapi()).expect("a description can be written as JSON");
+    for (path, operations) in fields(&mut api["paths"]) {
+        for (_, operation) in fields(operations) {
+            complete(path, operation, bounds);
+        }
+    }
+    bounds.complete_schemas(&mut api["components"]["schemas"]);
+    api
+}
+
+/// Adds to an operation what is true of many.
+fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten() {
+        let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(schema) = bounds.parameter(&id, &name) {
+            parameter["schema"] = schema;
+        }
+    }
+    // Refused before anything else of a request is looked at.
+    refuse(operation, "400", &["bad_host"]);
+    refuse(operation, "503", &["too_many_connections"]);
+    if id.starts_with("list_") || ["get_metrics", "check_readiness"].contains(&id.as_str()) {
+        refuse(operation, "503", &["too_many_large_answers"]);
+    }
+    if operation["responses"]["409"]["description"].to_string().contains("`wrong_secret`") {
+        refuse(operation, "409", &["secret_missing"]);
+    }
+    if path.starts_with("/v1/") || path == "/get-key" {
+        refuse(operation, "400", &["bad_encoding", "unknown_parameter"]);
+        refuse(operation, "500", &["store_broken"]);
+        refuse(operation, "503", &["store_unavailable"]);
+    }
+    if operation.get("requestBody").is_some() {
+        refuse(operation, "400", &["bad_body"]);
+        refuse(operation, "408", &["body_too_slow"]);
+        // An import has no limit: its lines are read as they come.
+        if id != "import_keys" {
+            refuse(operation, "413", &["body_too_large"]);
+        }
+        operation["requestBody"]["required"] = json!(id == "create_digests");
+    }
+    if id == "create_digests" {
+        let one_of = |one: &str, many: &str| json!({"oneOf": [reference(one), reference(many)]});
+        operation["requestBody"]["content"]["application/json"]["schema"] =
+            one_of("DigestInput", "DigestInputs");
+        operation["responses"]["200"]["content"]["application/json"]["schema"] =
+            one_of("DigestView", "DigestsView");
+    }
+    if id.starts_with("list_") {
+        operation["responses"]["200"]["headers"] = json!({"Link": {
+            "description": "The next page, with `rel=\"next\"`; none on the last",
+            "schema": {"type": "string"},
+        }});
+    }
+    for (status, answer) in fields(&mut operation["responses"]) {
+        if status.as_str() < "400" {
+            continue;
+        }
+        // Readiness also answers 503 with a report of its own.
+        answer["content"]["application/problem+json"] = json!({"schema": reference("Problem")});
+        if status == "503" {
+            answer["headers"] = json!({"Retry-After": {
+                "description": "After how many seconds to try again",
+                "schema": {"type": "integer", "minimum": 1},
+            }});
+        }
+    }
+}
+
+/// Adds codes to what an operation is refused with.
+fn refuse(operation: &mut Value, status: &str, codes: &[&str]) {
+    let answer = &mut operation["responses"][status];
+    let mut description = answer["description"].as_str().unwrap_or_default().to_owned();
+    for code in codes {
+        let code = format!("`{code}`");
+        if !description.contains(&code) {
+            let comma = if description.is_empty() { "" } else { ", " };
+            description = format!("{description}{comma}{code}");
+        }
+    }
+    answer["description"] = json!(description);
+}
+
+fn reference(schema: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{schema}")})
+}
+
+/// The fields of an object.
+fn fields(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
+    value.as_object_mut().into_iter().flatten()
+}

@@ -1,0 +1,226 @@
+//! What values may be: the part of the description that types do not tell.
+//!
+//! Bounds are those that the server checks, and a test sends values on both sides of them. What a
+//! schema cannot say (two settings that contradict each other, reserved words) is left to refusals.
+
+use serde_json::{Map, Value, json};
+
+use super::fields;
+use crate::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
+use crate::front::http::page::{AFTER_LEN_MAX, LIMIT_DEFAULT, LIMIT_MAX};
+use crate::lease::LEASE_SIZE_MAX;
+use crate::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
+
+/// The name of a keyspace.
+const SPACE: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";
+/// Characters that are safe in a URL.
+const UNRESERVED: &str = "^[A-Za-z0-9._~-]*$";
+/// No control characters.
+const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
+/// The longest owner or key, in bytes.
+const TEXT_LEN_MAX: usize = 255;
+/// The longest caller, in bytes.
+const CALLER_LEN_MAX: usize = 128;
+
+/// Settings of a keyspace that answers leave out where there are none.
+const LEFT_OUT: [&str; 7] =
+    ["normalize", "layout", "epoch", "uuid_version", "grown", "importing", "exported_for"];
+
+/// Bounds that the settings decide.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    pub(super) count_max: u32,
+    pub(super) alias_length_max: usize,
+}
+
+impl Bounds {
+    /// What a parameter of an operation may be.
+    pub(super) fn parameter(&self, operation: &str, name: &str) -> Option<Value> {
+        Some(match (name, operation) {
+            ("space", _) => json!({"type": "string", "pattern": SPACE}),
+            // Whatever it is, the answer says what it cannot be.
+            ("key", "explain_key") => json!({"type": "string", "minLength": 1}),
+            ("key", _) => text(1, TEXT_LEN_MAX, PRINTABLE),
+            ("alias", _) => text(1, self.alias_length_max, UNRESERVED),
+            ("owner", _) => text(0, TEXT_LEN_MAX, PRINTABLE),
+            ("caller", _) => text(0, CALLER_LEN_MAX, PRINTABLE),
+            // Without its default: clients would send that, also beside a body that says another.
+            ("count", _) => json!({"type": "integer", "minimum": 1, "maximum": self.count_max}),
+            ("limit", _) => json!({
+                "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT,
+            }),
+            ("from" | "to", _) => json!({"type": "string", "format": "date-time"}),
+            ("after", "list_leases") => json!({
+                "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}/[0-8]?[0-9]{1,18}$",
+            }),
+            ("after", "list_used_keys") => {
+                json!({"type": "string", "pattern": "^[0-9]{1,14}-[0-8]?[0-9]{1,18}$"})
+            }
+            ("after", _) => text(1, AFTER_LEN_MAX, PRINTABLE),
+            _ => return None,
+        })
+    }
+
+    /// Adds bounds to the schemas, and what derives cannot say.
+    pub(super) fn complete_schemas(&self, schemas: &mut Value) {
+        schemas["DigestInput"] = json!({
+            "type": "object",
+            "description": "An input to digest.",
+            "required": ["input"],
+            "properties": {"input": input(), "scope": scope()},
+            "additionalProperties": false,
+        });
+        schemas["DigestInputs"] = json!({
+            "type": "object",
+            "description": "Several inputs to digest.",
+            "required": ["inputs"],
+            "properties": {
+                "inputs": {
+                    "description": "The inputs; their keys are answered in the same order.",
+                    "type": "array", "items": input(), "minItems": 1, "maxItems": self.count_max,
+                },
+                "scope": scope(),
+            },
+            "additionalProperties": false,
+        });
+        let keys = &mut schemas["Keys"]["properties"]["keys"];
+        keys["items"] = json!({"oneOf": [{"type": "string"}, {"type": "integer"}]});
+        keys["description"] = json!("The keys; integers where `numbers` was `true`.");
+        schemas["Problem"]["required"] = json!(["code", "status", "title", "detail"]);
+        let owner = &mut schemas["Owner"]["properties"]["owner"];
+        (owner["maxLength"], owner["pattern"]) = (json!(TEXT_LEN_MAX), json!(PRINTABLE));
+        let take = &mut schemas["TakeBody"]["properties"];
+        (take["count"]["minimum"], take["count"]["maximum"]) = (json!(1), json!(self.count_max));
+        (take["caller"]["maxLength"], take["caller"]["pattern"]) =
+            (json!(CALLER_LEN_MAX), json!(PRINTABLE));
+        complete_spec(&mut schemas["SpaceSpec"]["properties"]);
+        flatten(schemas, "SpaceView");
+        flatten(schemas, "InstanceRecord");
+        if let Some(schemas) = schemas.as_object_mut() {
+            // Only parts of what was flattened.
+            schemas.remove("Definition");
+            schemas.remove("Tuning");
+        }
+        for (_, schema) in fields(schemas) {
+            tidy(schema);
+        }
+    }
+}
+
+fn text(min: usize, max: usize, pattern: &str) -> Value {
+    json!({"type": "string", "minLength": min, "maxLength": max, "pattern": pattern})
+}
+
+fn input() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": INPUT_LEN_MAX,
+        "description": "A URL, or any other text; the length is counted in bytes.",
+    })
+}
+
+fn scope() -> Value {
+    json!({
+        "type": "string", "maxLength": SCOPE_LEN_MAX, "default": "",
+        "description": "In another scope, the same input has another key.",
+    })
+}
+
+/// Bounds of the settings of a keyspace.
+fn complete_spec(settings: &mut Value) {
+    let week = 7 * 24 * 3_600;
+    for (setting, min, max) in [
+        ("length", 0, u64::from(LENGTH_MAX)),
+        ("group", 0, u64::from(u8::MAX)),
+        ("step", 1, CAPACITY_MAX),
+        ("offset", 0, CAPACITY_MAX),
+        ("start", 0, CAPACITY_MAX),
+        ("lease_size_min", 1, LEASE_SIZE_MAX),
+        ("lease_size_max", 1, LEASE_SIZE_MAX),
+        ("horizon_seconds", 1, week),
+        ("low_water", 0, 100_000_000),
+        ("ttl_seconds", 0, 31_556_952_000),
+        ("reserve_seconds", 5, week),
+        ("window_seconds", 1, Tuning::WINDOW_MAX.as_secs()),
+    ] {
+        settings[setting]["minimum"] = json!(min);
+        settings[setting]["maximum"] = json!(max);
+    }
+    settings["uuid_version"] = json!({
+        "type": ["integer", "null"], "enum": [4, 7, null],
+        "description": settings["uuid_version"]["description"],
+    });
+    (settings["prefix"]["maxLength"], settings["prefix"]["pattern"]) =
+        (json!(16), json!(UNRESERVED));
+    (settings["alphabet"]["minLength"], settings["alphabet"]["maxLength"]) = (json!(2), json!(64));
+}
+
+/// Makes one object of a schema that is put together from others, as its JSON is: a part that allows no
+/// other properties could never be valid beside another.
+fn flatten(schemas: &mut Value, name: &str) {
+    let parts = schemas[name]["allOf"].take();
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for part in parts.as_array().into_iter().flatten() {
+        let part = match part["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+            Some(other) => &schemas[other],
+            None => part,
+        };
+        for (property, schema) in part["properties"].as_object().into_iter().flatten() {
+            let mut schema = schema.clone();
+            // A default is for those who ask; answers have the value.
+            if let Some(schema) = schema.as_object_mut() {
+                schema.remove("default");
+            }
+            // Where all have a default, none is called required, though all are answered.
+            let is_required = match part["required"].as_array() {
+                Some(names) => names.iter().any(|name| name == property),
+                None => !LEFT_OUT.contains(&property.as_str()),
+            };
+            if is_required {
+                required.push(json!(property));
+            }
+            properties.insert(property.clone(), schema);
+        }
+    }
+    schemas[name] = json!({
+        "type": "object",
+        "description": schemas[name]["description"],
+        "required": required,
+        "properties": properties,
+    });
+}
+
+/// Removes defaults that are none, and says which texts are times.
+fn tidy(schema: &mut Value) {
+    let Some(properties) = schema.get_mut("properties") else { return };
+    for (name, property) in fields(properties) {
+        let is_time = name.ends_with("_at") || name == "time" || name == "epoch";
+        let Some(property) = property.as_object_mut() else { continue };
+        if property.get("default").is_some_and(Value::is_null) {
+            property.remove("default");
+        }
+        if is_time {
+            property.insert("format".to_owned(), json!("date-time"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reference;
+    use super::*;
+
+    #[test]
+    fn a_schema_of_parts_becomes_one_object() {
+        let mut schemas = json!({
+            "Part": {"properties": {"a": {"type": "string", "default": "x"}, "grown": {}},
+                "additionalProperties": false},
+            "Whole": {"description": "It.", "allOf": [
+                reference("Part"), {"properties": {"b": {}, "c": {}}, "required": ["b"]},
+            ]},
+        });
+        flatten(&mut schemas, "Whole");
+        let whole = json!({"type": "object", "description": "It.", "required": ["a", "b"],
+            "properties": {"a": {"type": "string"}, "grown": {}, "b": {}, "c": {}}});
+        assert_eq!(schemas["Whole"], whole);
+    }
+}

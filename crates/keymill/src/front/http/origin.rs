@@ -1,0 +1,134 @@
+//! Where requests come from: the connection, the client behind it, and the name of each request.
+//!
+//! `server` makes an [`Origin`] for each connection. A name costs a request one small allocation:
+//! what is random was made when the process started, and the rest is counted.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::front::addresses::{AddressRules, ClientAddress};
+
+/// The header that names a request, in both directions.
+pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// The longest name that a client may give a request.
+const ID_LEN_MAX: usize = 128;
+
+/// One connection, as the requests on it see it.
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// Its other end; for a proxy that named one, the client.
+    sender: Option<IpAddr>,
+    /// Whether it was accepted beyond the limit, for health checks and metrics only.
+    pub(super) is_reserved: bool,
+    /// What the names of its requests begin with.
+    prefix: String,
+    requests: AtomicU64,
+}
+
+/// What makes the connections of one process differ.
+#[derive(Debug)]
+pub(super) struct Origins {
+    process: u64,
+    connections: AtomicU64,
+}
+
+impl Origins {
+    /// Those of a process that starts now.
+    pub(super) fn new() -> Origins {
+        // Names need not be secret; without randomness they are those of another process at worst.
+        let process = getrandom::u64().unwrap_or_else(|_| std::process::id().into());
+        Origins { process, connections: AtomicU64::new(0) }
+    }
+
+    /// A new connection.
+    pub(super) fn connection(&self, sender: Option<IpAddr>, is_reserved: bool) -> Origin {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("{:016x}-{number:x}-", self.process);
+        Origin { sender, is_reserved, prefix, requests: AtomicU64::new(0) }
+    }
+}
+
+impl Origin {
+    /// The name of a request: the client's own, where it is one that can stand in a log and an answer,
+    /// otherwise a new one.
+    pub(super) fn request_id(&self, headers: &HeaderMap) -> HeaderValue {
+        let given = headers.get(&REQUEST_ID);
+        if let Some(given) = given.filter(|given| is_sane(given.as_bytes())) {
+            return given.clone();
+        }
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut id = String::with_capacity(self.prefix.len() + 16);
+        id.push_str(&self.prefix);
+        push_hex(&mut id, number);
+        HeaderValue::from_maybe_shared(bytes::Bytes::from(id)).expect("hexadecimal digits and `-`")
+    }
+
+    /// The client that a request comes from.
+    pub(super) fn client(
+        &self,
+        headers: &HeaderMap,
+        rules: &AddressRules,
+    ) -> Option<ClientAddress> {
+        let sender = self.sender?;
+        if !rules.is_trusted(sender) {
+            return Some(ClientAddress(sender));
+        }
+        let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
+        // A line that is no text ends the search, like any other word that is no address.
+        Some(rules.client(sender, lines.map(|line| line.to_str().unwrap_or("?"))))
+    }
+}
+
+/// Whether a name is short, and made of characters that need no quoting anywhere.
+fn is_sane(id: &[u8]) -> bool {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@~".contains(byte);
+    (1..=ID_LEN_MAX).contains(&id.len()) && id.iter().all(fits)
+}
+
+/// Appends a number without the machinery of `format!`.
+fn push_hex(text: &mut String, number: u64) {
+    let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    for place in (0..digits).rev() {
+        let digit = u32::try_from((number >> (4 * place)) & 0xf).expect("four bits");
+        text.push(char::from_digit(digit, 16).expect("four bits"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sane_name_is_kept_and_any_other_replaced() {
+        let origin = Origins::new().connection(None, false);
+        let named = |id: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(&REQUEST_ID, HeaderValue::from_bytes(id.as_bytes()).unwrap());
+            origin.request_id(&headers).to_str().unwrap().to_owned()
+        };
+        for id in ["a", "01J-x_y.z:1/2+3=@~", &"x".repeat(128)] {
+            assert_eq!(named(id), id);
+        }
+        for id in ["", "a b", "a\"b", "a,b", "{}", "<b>", "\u{e4}", &"x".repeat(129)] {
+            let made = named(id);
+            assert!(made != id && is_sane(made.as_bytes()), "{id}: {made}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_made_differ() {
+        let origins = Origins::new();
+        let (one, other) = (origins.connection(None, false), origins.connection(None, false));
+        let mut ids: Vec<HeaderValue> = (0..300)
+            .flat_map(|_| [&one, &other].map(|origin| origin.request_id(&HeaderMap::new())))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 600);
+        assert!(ids.iter().any(|id| id.to_str().unwrap().ends_with("-0-12b")), "300 is 12c");
+    }
+}

@@ -1,0 +1,87 @@
+//! What strangers may send as names, keys, owners, callers and places in lists: whatever it is, on every
+//! store, it is never the store's failure.
+
+use keymill::server::ServerLimits;
+use serde_json::json;
+
+use super::Instance;
+
+#[tokio::test]
+async fn text_that_some_store_would_refuse_is_refused_before_sqlite_is_asked() {
+    refuses_wrong_text(None).await;
+}
+
+#[tokio::test]
+async fn text_that_some_store_would_refuse_is_refused_before_postgres_is_asked() {
+    on("postgres").await;
+}
+
+#[tokio::test]
+async fn text_that_some_store_would_refuse_is_refused_before_mysql_is_asked() {
+    on("mysql").await;
+}
+
+#[tokio::test]
+async fn text_that_some_store_would_refuse_is_refused_before_redis_is_asked() {
+    on("redis").await;
+}
+
+async fn on(kind: &str) {
+    if let Some(store) = crate::servers::new_store(kind) {
+        refuses_wrong_text(Some(store)).await;
+    }
+}
+
+async fn refuses_wrong_text(store: Option<String>) {
+    let instance = Instance::start_on(store, ServerLimits::default()).await;
+    let made = instance.put("noted", &json!({"audit": "batch"})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let long = "x".repeat(300);
+    // Encoded for a URL, and as they are in JSON.
+    for (url, plain) in [("a%00b", "a\0b"), ("%0A", "\n"), (&*long, &*long)] {
+        let get = async |path: String| instance.call("GET", &path).await;
+        get(format!("/v1/spaces/{url}")).await.is_problem(404, "unknown_space", "");
+        get(format!("/v1/spaces/{url}/aliases")).await.is_problem(404, "unknown_space", "");
+        get(format!("/get-key?space={url}")).await.is_problem(404, "unknown_space", "");
+        get(format!("/v1/leases?space={url}")).await.is_problem(404, "unknown_space", "");
+        for path in [
+            format!("/v1/leases?after={url}/1"),
+            format!("/v1/instances?after={url}"),
+            format!("/v1/spaces/noted/aliases?after={url}"),
+        ] {
+            get(path).await.is_problem(400, "bad_parameter", "`after`");
+        }
+        let post = async |path: String| instance.call("POST", &path).await;
+        post(format!("/v1/spaces/{url}/keys")).await.is_problem(404, "unknown_space", "");
+        post(format!("/v1/spaces/{url}/pool")).await.is_problem(404, "unknown_space", "");
+        let caller = post(format!("/v1/spaces/noted/keys?caller={url}")).await;
+        caller.is_problem(400, "bad_caller", "128");
+        get(format!("/v1/spaces/noted/used?caller={url}")).await.is_problem(
+            400,
+            "bad_caller",
+            "128",
+        );
+        let put = instance.call("PUT", &format!("/v1/spaces/{url}")).await;
+        put.is_problem(400, "bad_definition", "cannot name");
+        // A key that cannot be one is known to be invalid.
+        let key = format!("/v1/spaces/noted/keys/{url}");
+        let told = instance.call("GET", &key).await;
+        assert_eq!((told.status, &told.json()["state"]), (200, &json!("invalid")), "{}", told.body);
+        instance.call("DELETE", &key).await.is_problem(409, "not_retirable", "");
+        let alias = format!("/v1/spaces/noted/aliases/{url}");
+        instance.call("GET", &alias).await.is_problem(404, "unknown_alias", "");
+        instance.call("DELETE", &alias).await.is_problem(404, "unknown_alias", "");
+        instance.call("PUT", &alias).await.is_problem(400, "bad_alias", "");
+        let owner = json!({"owner": plain}).to_string();
+        for method in ["PUT", "DELETE"] {
+            let owned = instance.send(method, "/v1/spaces/noted/aliases/sale", "", &owner).await;
+            owned.is_problem(400, "bad_owner", "255 bytes");
+        }
+    }
+    // What fits is taken as it is.
+    let owner = json!({"owner": "ä".repeat(127)}).to_string();
+    let alias = "/v1/spaces/noted/aliases/sale";
+    assert_eq!(instance.send("PUT", alias, "", &owner).await.status, 201);
+    let shown = instance.call("GET", alias).await.json();
+    assert_eq!(shown["owner"], json!("ä".repeat(127)));
+}
