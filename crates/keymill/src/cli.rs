@@ -2,21 +2,31 @@
 //!
 //! Data goes to standard output, everything else to standard error.
 
+// First, because the others print with its macros.
+#[macro_use]
+mod output;
+
 mod alias;
 mod args;
 mod audit;
 mod config;
+mod digest;
 mod explain;
+mod figures;
 mod import;
+mod log;
+mod man;
 mod pool;
+mod progress;
+mod reload;
 mod secret;
 mod serve;
 mod space;
 mod store;
 mod take;
+mod unknown;
 
 use std::fs::DirBuilder;
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,23 +34,29 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
-use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, LogFormat};
+use crate::config::{self as settings, Config, SecretUse, WrongUsage};
 use crate::service::{Service, ServiceError};
 use crate::store::{Finding, Opening, Store, StoreError, Verdict};
-use args::{Args, Command};
+use args::{AliasCommand, Args, Command, ConfigCommand, SpaceCommand};
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(mut told) => {
+            args::suggest(&mut told);
+            return output::end_parsing(&told);
+        }
+    };
     // One thread for everything that is not answering requests: those have their own.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
     };
     let code = match runtime.block_on(run(args)) {
-        Ok(code) => code,
+        Ok(code) => output::end(code),
+        Err(error) if output::caused(&error) => output::end(ExitCode::SUCCESS),
         Err(error) => fail(&error),
     };
     // A stop is bounded in time, whatever a blocking call of its own still waits for.
@@ -50,17 +66,33 @@ pub fn main() -> ExitCode {
 
 async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Command::Completions { shell } = args.command {
-        clap_complete::generate(shell, &mut Args::command(), "keymill", &mut io::stdout());
+        // Into memory first: it panics where it cannot write.
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Args::command(), "keymill", &mut script);
+        print!("{}", String::from_utf8_lossy(&script));
         return Ok(ExitCode::SUCCESS);
     }
-    let flags = args.flags();
+    if let Command::Man { dir } = &args.command {
+        return man::run(dir.as_deref());
+    }
+    if args.quiet {
+        output::be_quiet();
+    }
+    let mut flags = args.flags();
+    flags.secret_use = secret_use(&args.command);
     if let Command::Config(command) = args.command {
         return config::run(&command, &flags);
     }
+    if matches!(args.command, Command::Serve { .. }) {
+        // Before anything can fail: whoever reads JSON reads errors as JSON.
+        let log = log::start(settings::log_format(&flags));
+        return serve::run(Config::load(&flags)?, flags, log).await;
+    }
     let config = Config::load(&flags)?;
     match args.command {
-        Command::Serve { .. } => serve::run(config).await,
-        Command::Take { space, count, caller } => take::run(config, space, count, caller).await,
+        Command::Take { space, count, caller, json } => {
+            take::run(config, space, count, caller, json).await
+        }
         Command::Explain { space, key, json } => explain::run(config, &space, &key, json).await,
         Command::Space(command) => space::run(config, command).await,
         Command::Alias(command) => alias::run(config, command).await,
@@ -68,17 +100,50 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Audit(command) => audit::run(config, command).await,
         Command::Store(command) => store::run(config, command).await,
         Command::Secret(command) => secret::run(config, command).await,
-        Command::Config(_) | Command::Completions { .. } => unreachable!("handled above"),
+        Command::Digest(args) => digest::run(config, args).await,
+        Command::Serve { .. }
+        | Command::Config(_)
+        | Command::Completions { .. }
+        | Command::Man { .. } => {
+            unreachable!("handled above")
+        }
     }
+}
+
+/// What a command does with the secret. Only what makes keys, or turns keys into numbers, needs it: what
+/// reads records or changes settings can be run by somebody who may not know it.
+fn secret_use(command: &Command) -> SecretUse {
+    match command {
+        Command::Store(_) | Command::Secret(_) | Command::Audit(_) => SecretUse::Unneeded,
+        Command::Config(ConfigCommand::Show { .. }) => SecretUse::Unneeded,
+        Command::Alias(AliasCommand::List { .. }) => SecretUse::Unneeded,
+        Command::Space(
+            SpaceCommand::List { .. }
+            | SpaceCommand::Show { .. }
+            | SpaceCommand::Set { .. }
+            | SpaceCommand::Seal { .. },
+        ) => SecretUse::Unneeded,
+        // The keyspace tells: shuffled keys need it, sequential ones do not.
+        Command::Explain { .. }
+        | Command::Alias(AliasCommand::Show { .. })
+        | Command::Space(SpaceCommand::Bounds { .. }) => SecretUse::IfGiven,
+        _ => SecretUse::Needed,
+    }
+}
+
+/// Turns the refusal of an argument into wrong usage.
+fn usage<T>(checked: Result<T, impl std::fmt::Display>) -> anyhow::Result<T> {
+    checked.map_err(|problem| WrongUsage(problem.to_string()).into())
 }
 
 /// Says what went wrong, and tells scripts apart what they may want to tell apart.
 fn fail(error: &anyhow::Error) -> ExitCode {
-    if is_broken_pipe(error) {
-        return ExitCode::SUCCESS;
+    log::say_failure(&format!("{error:#}"));
+    if error.is::<WrongUsage>() {
+        return ExitCode::from(2);
     }
-    eprintln!("keymill: {error:#}");
     let code = match error.downcast_ref::<ServiceError>() {
+        Some(ServiceError::BadCount { .. } | ServiceError::BadCaller { .. }) => 2,
         Some(
             ServiceError::Exhausted { .. }
             | ServiceError::PoolEmpty { .. }
@@ -97,26 +162,6 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Whoever read our output, such as `head`, has had enough: not a failure.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-fn start_log(config: &Config) -> anyhow::Result<()> {
-    // What the migrations find to do is said by `store migrate`.
-    let quiet = "refinery_core=warn".parse().expect("a directive");
-    let filter = EnvFilter::try_new(&config.log_level)?.add_directive(quiet);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match config.log_format {
-        LogFormat::Text => {
-            use io::IsTerminal;
-            log.with_target(false).with_ansi(io::stderr().is_terminal()).init();
-        }
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
-}
-
 /// Opens the store that the settings name, making its folder where it is ours to make. What only
 /// reads may do so from an unsafe store.
 async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn Store>> {
@@ -127,7 +172,7 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn
         format!("cannot make the data directory {}; set --data-dir", data_dir.display())
     })?;
     let existing = config.require_existing;
-    let secret_given = config.secret.is_some() && !config.new_store && !existing;
+    let secret_given = config.secret_given && !config.new_store && !existing;
     let create = opening.create && !existing && !secret_given;
     let opening = Opening { create, secret_given, ..opening };
     let opened = crate::store::open(&config.store, opening).await;
@@ -138,13 +183,17 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn
 async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Service> {
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     refuse_forgotten(config, &*store).await?;
-    Ok(Service::start(config.setup(store, None)).await?)
+    let setup = config.setup(store, None);
+    Ok(match config.secret_use {
+        SecretUse::Needed => Service::start(setup).await?,
+        SecretUse::IfGiven | SecretUse::Unneeded => Service::start_to_read(setup).await?,
+    })
 }
 
 /// Refuses a store without a keyspace where the secret is given from outside: it may be one that was
 /// emptied, or whose schema was made anew after it was lost.
 async fn refuse_forgotten(config: &Config, store: &dyn Store) -> anyhow::Result<()> {
-    let secret_given = config.secret.is_some() && !config.new_store;
+    let secret_given = config.secret_given && !config.new_store;
     if secret_given && store.spaces().await.map_err(ServiceError::from)?.is_empty() {
         let opening = Opening { secret_given, ..Opening::default() };
         let error = StoreError::empty(&store.place().location, opening);

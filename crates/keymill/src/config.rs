@@ -1,9 +1,14 @@
 //! The configuration: from what was typed to what cannot be invalid.
 //!
 //! `settings` holds what the file, the environment and the flags say, every part optional.
-//! [`Config`] is the result, checked once; nothing after it has to ask again.
+//! [`Config`] is the result, checked once; nothing after it has to ask again. It knows where each
+//! value came from (`origin`), for `config show` (`show`) and for errors.
 
+mod mistakes;
+mod origin;
 mod settings;
+mod show;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::env::VarError;
@@ -17,18 +22,22 @@ use keymill_core::Blocklist;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
+pub(crate) use mistakes::closest;
+pub use origin::{Origin, Origins, WrongUsage};
 pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
 use crate::clock::Clock;
+use crate::front::addresses::{AddressRules, Network};
+use crate::front::http::UNSENT_MIN;
 use crate::secret::Master;
 use crate::server::ServerLimits;
 use crate::service::{AliasRules, Limits, Setup};
 use crate::space::{SpaceSpec, Tuning, check_name};
 use crate::store::Store;
 
-/// One answer is made in memory before it is sent.
 /// The longest that an alias may be set to: keys of 255 bytes fit every store.
 const ALIAS_LENGTH_MAX: usize = 200;
+/// One answer is made in memory before it is sent.
 const COUNT_MAX: u32 = 10_000_000;
 const CONNECTIONS_MAX: u32 = 1_000_000;
 
@@ -43,8 +52,12 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The space that is used when none is named.
     pub default_space: String,
-    /// The secret that the user set.
+    /// The secret that the user set, where the command uses it.
     pub secret: Option<Master>,
+    /// Whether the user set one.
+    pub secret_given: bool,
+    /// What the command does with it.
+    pub secret_use: SecretUse,
     /// The worker number of this instance.
     pub worker: Option<u32>,
     /// Refuse to create anything.
@@ -61,16 +74,34 @@ pub struct Config {
     pub limits: Limits,
     /// Limits of the server.
     pub server: ServerLimits,
+    /// What addresses may do.
+    pub address_rules: AddressRules,
     /// The largest body of a request.
     pub body_max: usize,
+    /// How much of large answers may be made and not sent, in bytes.
+    pub unsent_max: usize,
     /// Keys not to hand out.
     pub blocklist: Blocklist,
     /// What aliases may look like.
     pub alias_rules: AliasRules,
     /// Spaces to make at start.
     pub spaces: BTreeMap<String, SpaceSpec>,
-    /// Where all this comes from, for `config show`.
+    /// The settings that led to all this, without passwords, for `config show`.
     pub shown: Settings,
+    /// Where each of them came from.
+    pub origins: Origins,
+}
+
+/// What a command does with the secret.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum SecretUse {
+    /// It makes keys: there has to be one, and the first command makes it.
+    #[default]
+    Needed,
+    /// It needs the secret of some keyspaces only.
+    IfGiven,
+    /// It neither makes nor reads keys, and need not be able to read the file with the secret.
+    Unneeded,
 }
 
 /// Settings given as flags.
@@ -86,38 +117,64 @@ pub struct Flags {
     pub new_store: bool,
     /// `--listen`
     pub listen: Option<String>,
+    /// `--port`
+    pub port: Option<u16>,
     /// `--require-existing`
     pub require_existing: bool,
     /// `--allow-unsafe-store`
     pub allow_unsafe_store: bool,
+    /// What the command does with the secret.
+    pub secret_use: SecretUse,
 }
 
 impl Config {
     /// Reads the file, the environment and the flags, and checks the whole.
     pub fn load(flags: &Flags) -> anyhow::Result<Config> {
+        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        variables::refuse_unknown(
+            std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))),
+        )?;
+        let mut origins = Origins::default();
         let mut settings = match config_file(flags)? {
             Some(path) => {
                 let text = std::fs::read_to_string(&path)
                     .with_context(|| format!("cannot read the settings in {}", path.display()))?;
-                Settings::parse(&text).with_context(|| path.display().to_string())?
+                let settings =
+                    Settings::parse(&text).with_context(|| path.display().to_string())?;
+                origins.add_file(std::path::absolute(&path)?, &toml::from_str(&text)?);
+                settings
             }
             None => Settings::default(),
         };
-        settings.overlay_environment(|name| std::env::var(name).ok())?;
+        for (path, variable) in settings.overlay_environment(|name| std::env::var(name).ok())? {
+            origins.set(&path, Origin::Variable(variable));
+        }
         settings.overlay_flags(flags);
-        Config::resolve(settings)
+        origins.add_flags(flags);
+        Config::resolve(settings, origins, flags.secret_use)
     }
 
-    fn resolve(settings: Settings) -> anyhow::Result<Config> {
+    fn resolve(
+        settings: Settings,
+        mut origins: Origins,
+        secret_use: SecretUse,
+    ) -> anyhow::Result<Config> {
         let filled = settings;
-        let data_dir = data_dir(filled.data_dir.as_deref())?;
+        let (data_dir, named_by) = data_dir(filled.data_dir.as_deref())?;
+        if let Some(variable) = named_by {
+            origins.set("data_dir", Origin::Variable(variable.to_owned()));
+        }
+        if std::env::var_os("KEYMILL_SECRET").is_some() {
+            origins.set("secret", Origin::Variable("KEYMILL_SECRET".to_owned()));
+        }
         let limits = &filled.limits;
         let store = match &filled.store {
             Some(url) => url.clone(),
             None => format!("sqlite:{}", data_dir.join("keymill.db").display()),
         };
-        crate::store::check_url(&store).context("store")?;
-        let listen = parse_listen(&filled.listen)?;
+        crate::store::check_url(&store).map_err(|error| origins.blame("store", error.into()))?;
+        let listen =
+            parse_listen(&filled.listen).map_err(|error| origins.blame("listen", error))?;
         check_log_level(&filled.log.level)?;
         let default_space = filled.default_space.clone();
         check_name(&default_space).context("default_space")?;
@@ -137,7 +194,13 @@ impl Config {
             listen,
             data_dir,
             default_space,
-            secret: secret(filled.secret_file.as_deref())?,
+            secret: match secret_use {
+                SecretUse::Unneeded => None,
+                SecretUse::Needed | SecretUse::IfGiven => secret(filled.secret_file.as_deref())?,
+            },
+            secret_given: filled.secret_file.is_some()
+                || std::env::var_os("KEYMILL_SECRET").is_some(),
+            secret_use,
             worker: filled.worker,
             require_existing: filled.require_existing,
             new_store: filled.new_store,
@@ -156,12 +219,29 @@ impl Config {
                     limits.connections_max,
                     CONNECTIONS_MAX,
                 )? as usize,
+                first_byte_time_max: seconds(
+                    "limits.first_byte_seconds",
+                    limits.first_byte_seconds,
+                )?,
                 header_time_max: seconds("limits.header_seconds", limits.header_seconds)?,
                 idle_time_max: seconds("limits.idle_seconds", limits.idle_seconds)?,
+                drain_delay: seconds_or_none(
+                    "limits.drain_delay_seconds",
+                    limits.drain_delay_seconds,
+                )?,
                 drain_time_max: seconds("limits.drain_seconds", limits.drain_seconds)?,
                 threads: if limits.threads == 0 { cores } else { limits.threads },
             },
+            address_rules: AddressRules {
+                trusted_proxies: networks(&filled.trusted_proxies).context("trusted_proxies")?,
+                connections_per_address_max: within(
+                    "limits.connections_per_address_max",
+                    limits.connections_per_address_max,
+                    CONNECTIONS_MAX,
+                )? as usize,
+            },
             body_max: limits.body_max_bytes,
+            unsent_max: unsent_max(limits.unsent_max_bytes)?,
             blocklist: blocklist(filled.blocklist.builtin, filled.blocklist.file.as_deref())?,
             alias_rules: AliasRules {
                 length_max: filled.aliases.length_max.clamp(1, ALIAS_LENGTH_MAX),
@@ -170,6 +250,7 @@ impl Config {
             spaces,
             store,
             shown,
+            origins,
         })
     }
 
@@ -189,15 +270,43 @@ impl Config {
         }
     }
 
-    /// The space of this name as the settings want it; the default space is always wanted.
+    /// The space of this name as the settings want it. The default space is wanted unasked, but not where
+    /// the secret is given from outside: another store may have handed out its keys already.
     pub fn wanted_space(&self, name: &str) -> Option<SpaceSpec> {
+        let is_wanted = name == self.default_space && (!self.secret_given || self.new_store);
         let configured = self.spaces.get(name).cloned();
-        configured.or_else(|| (name == self.default_space).then(SpaceSpec::default))
+        configured.or_else(|| is_wanted.then(SpaceSpec::default))
+    }
+
+    /// What to say where the default space does not exist for that reason.
+    pub fn why_no_default(&self) -> String {
+        let name = &self.default_space;
+        format!(
+            "the keyspace `{name}` does not exist, and is not created automatically because the \
+             secret comes from KEYMILL_SECRET or `secret_file`: another store with this secret may \
+             have issued its keys. If none has, create it with `keymill space create {name}`; \
+             otherwise move it here with `keymill space export` and `import`"
+        )
     }
 }
 
+/// How the log is to be written, also where the settings as a whole cannot be used: then their errors
+/// are written in the same way.
+pub(crate) fn log_format(flags: &Flags) -> LogFormat {
+    let is_json = match std::env::var("KEYMILL_LOG_FORMAT") {
+        Ok(format) => format == "json",
+        Err(_) => {
+            let text = config_file(flags).ok().flatten().map(std::fs::read_to_string);
+            let table = text.and_then(|text| text.ok()?.parse::<toml::Table>().ok());
+            let format = table.as_ref().and_then(|table| table.get("log")?.get("format")?.as_str());
+            format == Some("json")
+        }
+    };
+    if is_json { LogFormat::Json } else { LogFormat::Text }
+}
+
 /// The file to read: the one named, else `keymill.toml` here, if there is one.
-fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     let named = flags.config.clone().or_else(|| std::env::var_os("KEYMILL_CONFIG").map(Into::into));
     if let Some(path) = named {
         return Ok(Some(path));
@@ -206,19 +315,31 @@ fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     Ok(here.is_file().then_some(here))
 }
 
-fn data_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+/// Refuses a budget that would hold up the few answers that it has room for.
+fn unsent_max(bytes: usize) -> anyhow::Result<usize> {
+    if bytes < UNSENT_MIN {
+        bail!("limits.unsent_max_bytes must be at least {UNSENT_MIN}, not {bytes}");
+    }
+    Ok(bytes)
+}
+
+/// The data directory, and the variable that names it, where no setting does.
+fn data_dir(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<&'static str>)> {
     let named = |variable: &str| std::env::var_os(variable).filter(|it| !it.is_empty());
-    let path = if let Some(path) = given {
-        path.to_owned()
+    let (path, variable) = if let Some(path) = given {
+        (path.to_owned(), None)
     } else if let Some(path) = named("STATE_DIRECTORY") {
         // systemd may name several, separated by colons; the first is ours.
         let path = path.to_string_lossy();
-        path.split(':').next().unwrap_or_default().into()
+        (path.split(':').next().unwrap_or_default().into(), Some("STATE_DIRECTORY"))
     } else {
-        platform_data_dir(named("XDG_DATA_HOME").map(PathBuf::from), std::env::home_dir())
-            .context("this user has no home folder for data; set --data-dir")?
+        let xdg = named("XDG_DATA_HOME").map(PathBuf::from);
+        let variable = xdg.as_ref().filter(|path| path.is_absolute()).map(|_| "XDG_DATA_HOME");
+        let path = platform_data_dir(xdg, std::env::home_dir())
+            .context("this user has no home folder for data; set --data-dir")?;
+        (path, variable)
     };
-    Ok(std::path::absolute(path)?)
+    Ok((std::path::absolute(path)?, variable))
 }
 
 /// Where this platform keeps a program's data. A relative `XDG_DATA_HOME` does not count, by XDG's
@@ -286,6 +407,10 @@ fn check_log_level(level: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn networks(texts: &[String]) -> anyhow::Result<Vec<Network>> {
+    texts.iter().map(|text| text.parse::<Network>().map_err(anyhow::Error::msg)).collect()
+}
+
 fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if time >= Duration::from_millis(1) && time <= Duration::from_secs(86_400) => {
@@ -295,6 +420,10 @@ fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
     }
 }
 
+fn seconds_or_none(setting: &str, given: f64) -> anyhow::Result<Duration> {
+    if given == 0.0 { Ok(Duration::ZERO) } else { seconds(setting, given) }
+}
+
 fn within(setting: &str, value: u32, max: u32) -> anyhow::Result<u32> {
     if !(1..=max).contains(&value) {
         bail!("{setting} is {value}: it must be from 1 to {max}");
@@ -302,16 +431,33 @@ fn within(setting: &str, value: u32, max: u32) -> anyhow::Result<u32> {
     Ok(value)
 }
 
-/// A store's URL without its password.
+/// A store's URL without passwords: neither that of the login nor any among the parameters.
 fn redact(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((login, place))) => {
-            let user = login.split_once("://").map_or("", |(_, login)| login);
-            let user = user.split_once(':').map_or(user, |(user, _)| user);
-            format!("{scheme}://{user}:***@{place}")
-        }
-        _ => url.to_owned(),
-    }
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| *scheme != "sqlite")
+    else {
+        return url.to_owned();
+    };
+    // A password may hold any character, so the login ends at the last `@`.
+    let (login, place) = match rest.rsplit_once('@') {
+        Some((login, place)) => match login.split_once(':') {
+            Some((user, _)) => (format!("{user}:***@"), place),
+            None => (format!("{login}@"), place),
+        },
+        None => (String::new(), rest),
+    };
+    let (place, parameters) = match place.split_once('?') {
+        Some((place, parameters)) => (place, Some(parameters)),
+        None => (place, None),
+    };
+    let hide = |parameter: &str| match parameter.split_once('=') {
+        Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
+        _ => parameter.to_owned(),
+    };
+    let parameters = parameters.map_or(String::new(), |parameters| {
+        let shown: Vec<String> = parameters.split('&').map(hide).collect();
+        format!("?{}", shown.join("&"))
+    });
+    format!("{scheme}://{login}{place}{parameters}")
 }
 
 #[cfg(test)]
@@ -321,7 +467,13 @@ mod tests {
     #[test]
     fn passwords_are_not_shown() {
         assert_eq!(redact("postgres://me:secret@host/db"), "postgres://me:***@host/db");
+        assert_eq!(redact("postgres://me:p@ss@host/db"), "postgres://me:***@host/db");
+        assert_eq!(redact("redis://:secret@host/0"), "redis://:***@host/0");
+        assert_eq!(redact("postgres://me@host/db"), "postgres://me@host/db");
+        let parameters = "postgres://host/db?sslmode=require&password=secret";
+        assert_eq!(redact(parameters), "postgres://host/db?sslmode=require&password=***");
         assert_eq!(redact("sqlite:/var/lib/k@m.db"), "sqlite:/var/lib/k@m.db");
+        assert_eq!(redact("sqlite://var/k:1@m.db"), "sqlite://var/k:1@m.db");
     }
 
     #[test]

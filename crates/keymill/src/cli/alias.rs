@@ -1,10 +1,9 @@
-//! `keymill alias …`: keys that somebody chose.
+//! `keymill alias …`: keys of the user's choice.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use super::args::AliasCommand;
-use super::{check_safety, open_service};
+use super::{check_safety, open_service, output, unknown};
 use crate::config::Config;
 use crate::front::http::AliasRecordView;
 use crate::service::Service;
@@ -19,21 +18,25 @@ pub(super) async fn run(config: Config, command: AliasCommand) -> anyhow::Result
     if !reads {
         check_safety(service.store(), config.allow_unsafe_store).await?;
     }
+    unknown::advised(&service, run_on(&service, command)).await
+}
+
+async fn run_on(service: &Service, command: AliasCommand) -> anyhow::Result<ExitCode> {
     match command {
         AliasCommand::Add { space, alias, owner } => {
             if !service.add_alias(&space, &alias, &owner).await? {
-                eprintln!("keymill: `{alias}` was taken by the same owner already");
+                note!("keymill: `{alias}` already exists with the same owner");
             }
             println!("{alias}");
         }
-        AliasCommand::List { space, json } => list(&service, &space, json).await?,
+        AliasCommand::List { space, json } => list(service, &space, json).await?,
         AliasCommand::Show { space, alias, json } => {
             let found = service.alias(&space, &alias).await?;
-            print(&mut std::io::stdout().lock(), found, json)?;
+            print(found, json)?;
         }
         AliasCommand::Remove { space, alias, owner } => {
             service.remove_alias(&space, &alias, &owner).await?;
-            eprintln!("keymill: `{alias}` is removed; it stays reserved and is never handed out");
+            note!("keymill: `{alias}` is removed; it stays reserved and is never handed out");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -41,22 +44,22 @@ pub(super) async fn run(config: Config, command: AliasCommand) -> anyhow::Result
 
 async fn list(service: &Service, space: &str, json: bool) -> anyhow::Result<()> {
     let mut after = None;
-    loop {
+    while output::is_open() {
         let page = service.aliases(space, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let Some(last) = page.last() else { break };
         after = Some(last.key.clone());
-        let mut out = std::io::stdout().lock();
         for alias in page {
-            print(&mut out, alias, json)?;
+            print(alias, json)?;
         }
     }
+    Ok(())
 }
 
-fn print(out: &mut impl Write, alias: NameRecord, json: bool) -> anyhow::Result<()> {
+fn print(alias: NameRecord, json: bool) -> anyhow::Result<()> {
     if json {
-        writeln!(out, "{}", serde_json::to_string(&AliasRecordView::from(alias))?)?;
+        println!("{}", serde_json::to_string(&AliasRecordView::from(alias))?);
     } else {
-        writeln!(out, "{:<24} {:<24} {}", alias.key, alias.owner, alias.created_at)?;
+        println!("{:<24} {:<24} {}", alias.key, alias.owner, alias.created_at);
     }
     Ok(())
 }

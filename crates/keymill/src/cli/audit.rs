@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{AuditCommand, ExportFormat};
-use super::open_service;
+use super::output::{Data, is_quiet};
+use super::{open_service, unknown};
 use crate::config::Config;
 use crate::front::http::UsedView;
+use crate::service::Service;
+use crate::space::{Audit, Kind};
 use crate::store::keys::{UsedKey, UsedPage};
 
 /// How many keys are read at once.
@@ -17,9 +20,10 @@ const PAGE: u32 = 10_000;
 pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result<ExitCode> {
     let AuditCommand::Export { space, from, to, caller, format } = command;
     let service = open_service(&config, true).await?;
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
+    unknown::advised(&service, tell_of_no_record(&service, &space)).await?;
+    let mut out = BufWriter::with_capacity(1 << 16, Data);
     let mut page = UsedPage { space, from, to, caller, after: None, limit: PAGE };
-    let progress = if io::stdout().is_terminal() {
+    let progress = if is_quiet() || io::stdout().is_terminal() {
         ProgressBar::hidden()
     } else {
         let style = ProgressStyle::with_template("{spinner} {human_pos} keys, {per_sec}");
@@ -34,7 +38,10 @@ pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result
         let count = used.len();
         for used in used {
             match format {
-                ExportFormat::Ndjson => serde_json::to_writer(&mut out, &UsedView::from(used))?,
+                ExportFormat::Ndjson => {
+                    let line = serde_json::to_string(&UsedView::from(used))?;
+                    out.write_all(line.as_bytes())?;
+                }
                 ExportFormat::Csv => write_csv(&mut out, &used)?,
             }
             out.write_all(b"\n")?;
@@ -46,6 +53,23 @@ pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result
             return Ok(ExitCode::SUCCESS);
         }
     }
+}
+
+/// Says so where single keys are not recorded: an empty export would look like no use at all.
+async fn tell_of_no_record(service: &Service, space: &str) -> anyhow::Result<()> {
+    let record = service.report(space).await?.record;
+    match record.definition.kind {
+        Kind::Pooled => {}
+        kind @ (Kind::Uuid | Kind::Digest) => {
+            note!("keymill: a keyspace of kind {kind} has no log of used keys");
+        }
+        _ if record.tuning.audit == Audit::Batch => note!(
+            "keymill: `{space}` has audit `batch`, which records leases and no single keys; `keymill \
+             space set {space} --audit key` records every key from then on"
+        ),
+        _ => {}
+    }
+    Ok(())
 }
 
 fn write_csv(out: &mut impl Write, used: &UsedKey) -> io::Result<()> {

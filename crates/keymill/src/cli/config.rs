@@ -1,20 +1,31 @@
-//! `keymill config …`: the settings, checked and shown.
+//! `keymill config …`: the settings, checked and shown with where they come from.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::args::ConfigCommand;
 use crate::config::{Config, DEFAULT_FILE, Flags};
 
 pub(super) fn run(command: &ConfigCommand, flags: &Flags) -> anyhow::Result<ExitCode> {
-    match command {
+    let text = match command {
         ConfigCommand::Check => {
-            Config::load(flags)?;
-            eprintln!("keymill: the settings are good");
+            let config = Config::load(flags)?;
+            match config.origins.file() {
+                Some(file) => {
+                    eprintln!("keymill: the settings are valid; read {}", file.display());
+                }
+                None => eprintln!("keymill: the settings are valid; there is no settings file"),
+            }
+            return Ok(ExitCode::SUCCESS);
         }
-        ConfigCommand::Show { default: true } => print!("{DEFAULT_FILE}"),
-        ConfigCommand::Show { default: false } => {
-            print!("{}", toml::to_string(&Config::load(flags)?.shown)?);
+        ConfigCommand::Show { default: true, .. } => DEFAULT_FILE.to_owned(),
+        ConfigCommand::Show { json: true, .. } => {
+            format!("{}\n", serde_json::to_string_pretty(&Config::load(flags)?.to_json()?)?)
         }
-    }
+        ConfigCommand::Show { .. } => Config::load(flags)?.to_toml()?,
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,8 @@
-//! `keymill explain`: what is known of a key.
+//! `keymill explain`: where a key came from.
 
 use std::process::ExitCode;
 
-use super::open_service;
+use super::{open_service, unknown};
 use crate::config::Config;
 use crate::front::http::ExplanationView;
 use crate::service::{Explanation, State};
@@ -15,7 +15,14 @@ pub(super) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, true).await?;
-    let explanation = service.explain(space, key).await?;
+    let explained =
+        unknown::advised(&service, async { Ok(service.explain(space, key).await?) }).await;
+    let explanation = match explained {
+        Ok(explanation) => explanation,
+        Err(error) => {
+            return Err(unknown::or_swapped(error, &service, ["explain", space, key]).await);
+        }
+    };
     let valid = explanation.state != State::Invalid;
     if json {
         println!(

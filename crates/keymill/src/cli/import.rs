@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
 
+use super::figures::{counted, grouped};
+use super::progress;
 use crate::service::{Import, ImportInto, Service};
 
 /// How many lines are taken together: some 100 MB of them.
 const LINES: usize = 1_000_000;
 
-/// Imports keys and tells which lines could not be imported, and why.
+/// Imports keys and reports the lines that could not be imported, in their order, and why.
 pub(super) async fn run(
     service: &Service,
     space: &str,
@@ -27,17 +28,20 @@ pub(super) async fn run(
         let size = opened.metadata().map_or(0, |metadata| metadata.len());
         (Box::new(opened), size)
     };
-    let progress = bar(size);
+    let progress = progress::of_bytes(size);
+    let mut listed = 0;
     let mut import = Import::new(service, space, into, LINES);
     let mut buffer = vec![0; 1 << 16];
     loop {
-        let read = input.read(&mut buffer).context("the input cannot be read")?;
+        let read =
+            input.read(&mut buffer).with_context(|| format!("cannot read {}", file.display()))?;
         match read {
             0 => import.finish().await?,
             _ => import.push(&buffer[..read]).await?,
         }
         let report = import.tell();
         if !report.refused.is_empty() {
+            listed += report.refused.len() as u64;
             progress.suspend(|| {
                 for (line, reason) in &report.refused {
                     eprintln!("line {line}: {reason}");
@@ -45,25 +49,22 @@ pub(super) async fn run(
             });
         }
         progress.inc(read as u64);
-        progress.set_message(format!("{} imported", report.made));
+        progress.set_message(format!("{} imported", grouped(report.made)));
         if read == 0 {
             progress.finish_and_clear();
             let (made, known, refused) = (report.made, report.known, report.refused_count);
-            eprintln!(
-                "keymill: {made} keys imported, {known} were there already, {refused} refused"
+            if refused > listed {
+                let (one, many) =
+                    ("more line, which is not listed", "more lines, which are not listed");
+                eprintln!("and {}", counted(refused - listed, one, many));
+            }
+            note!(
+                "keymill: {} imported, {} already there, {} refused",
+                counted(made, "key", "keys"),
+                grouped(known),
+                grouped(refused)
             );
             return Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     }
-}
-
-/// A bar for bytes that are read: without an end, where nobody knows how many there are.
-fn bar(size: u64) -> ProgressBar {
-    let (bar, template) = if size > 0 {
-        let template = "{bar:30} {bytes} of {total_bytes}, {msg}, {eta} left";
-        (ProgressBar::new(size), template)
-    } else {
-        (ProgressBar::new_spinner(), "{spinner} {bytes}, {msg}, {elapsed}")
-    };
-    bar.with_style(ProgressStyle::with_template(template).expect("the template is right"))
 }

@@ -3,10 +3,9 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::args::PoolCommand;
-use super::{check_safety, import, open_service};
+use super::figures::counted;
+use super::{check_safety, import, open_service, progress, unknown};
 use crate::config::Config;
 use crate::service::{Filling, ImportInto, Service};
 use crate::store::keys::AvailablePage;
@@ -17,43 +16,46 @@ const PAGE: u32 = 10_000;
 pub(super) async fn run(config: Config, command: PoolCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, config.allow_unsafe_store).await?;
     check_safety(service.store(), config.allow_unsafe_store).await?;
+    unknown::advised(&service, run_on(&service, command)).await
+}
+
+async fn run_on(service: &Service, command: PoolCommand) -> anyhow::Result<ExitCode> {
     match command {
         PoolCommand::Fill { space, count, up_to } => {
             let filling = match (count, up_to) {
                 (Some(count), _) => Filling::Add(count),
                 (None, up_to) => Filling::UpTo(up_to.unwrap_or(0)),
             };
-            fill(&service, &space, filling).await
+            fill(service, &space, filling).await
         }
         PoolCommand::Import { space, file } => {
             service.check_pool(&space).await?;
-            import::run(&service, &space, &file, ImportInto::Pool).await
+            import::run(service, &space, &file, ImportInto::Pool).await
         }
         PoolCommand::Export { space } => {
-            export(&service, space).await?;
+            export(service, space).await?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
 async fn fill(service: &Service, space: &str, filling: Filling) -> anyhow::Result<ExitCode> {
-    let template = "{bar:30} {human_pos} of {human_len} keys, {per_sec}, {eta} left";
-    let style = ProgressStyle::with_template(template).expect("the template is right");
-    let bar = ProgressBar::new(0).with_style(style);
+    let bar = progress::of_keys();
     let mut wanted = match filling {
         Filling::Add(count) => count,
         Filling::UpTo(_) => 0,
     };
     let filled = service.fill_pool(space, filling, |added, left| {
+        wanted = bar.position() + added + left;
+        // The end before the position: every change may draw a frame.
+        bar.set_length(wanted);
         bar.inc(added);
-        bar.set_length(bar.position() + left);
-        wanted = bar.position() + left;
     });
     let added = filled.await?;
     bar.finish_and_clear();
-    eprintln!("keymill: {added} keys written into the pool of `{space}`");
+    note!("keymill: wrote {} into the pool of `{space}`", counted(added, "key", "keys"));
     if added < wanted {
-        eprintln!("keymill: the keyspace `{space}` ended there");
+        eprintln!("keymill: the keyspace `{space}` is used up: it has no more keys to write");
         return Ok(ExitCode::from(4));
     }
     Ok(ExitCode::SUCCESS)

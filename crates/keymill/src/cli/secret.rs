@@ -10,13 +10,18 @@ use anyhow::{Context, bail};
 use zeroize::Zeroizing;
 
 use super::args::SecretCommand;
-use super::open_store;
+use super::{WrongUsage, open_store};
 use crate::config::Config;
 use crate::service::ServiceError;
 use crate::store::Opening;
 
 pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
     let SecretCommand::Export { file, forget } = command;
+    let to_stdout = file == Path::new("-");
+    if forget && to_stdout {
+        let problem = "--forget needs a file: what goes to standard output may be lost";
+        return Err(WrongUsage(problem.to_owned()).into());
+    }
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(&config, opening).await?;
     let Some(text) = store.secret(None).await.map_err(ServiceError::from)?.map(Zeroizing::new)
@@ -25,19 +30,16 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
             "the store keeps no secret: it was given by KEYMILL_SECRET or secret_file, or exported before"
         );
     };
-    if file == Path::new("-") {
-        if forget {
-            bail!("--forget needs a file: what goes to standard output may be lost");
-        }
+    if to_stdout {
         println!("{}", *text);
         return Ok(ExitCode::SUCCESS);
     }
     write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
-    eprintln!("keymill: the secret is in {}; name it as `secret_file`", file.display());
+    note!("keymill: wrote the secret to {}; set `secret_file` to it", file.display());
     if forget {
         store.forget_secret().await.map_err(ServiceError::from)?;
-        eprintln!(
-            "keymill: and no longer in the store: without that file, keyspaces cannot be served"
+        note!(
+            "keymill: removed the secret from the store: without that file, keyspaces cannot be served"
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `keymill serve`: greet, serve, and end in order.
+//! `keymill serve`: greet, serve, reload when asked to, and end in order.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -9,10 +9,14 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use super::{check_safety, open_store, refuse_forgotten, start_log};
-use crate::config::Config;
+use super::log::{self, Log};
+use super::reload::Reload;
+use super::space::show::in_words;
+use super::{check_safety, open_store, refuse_forgotten};
+use crate::config::{Config, Flags, config_file};
 use crate::front::http::Http;
 use crate::pace::Retry;
+use crate::secret::Master;
 use crate::server;
 use crate::service::{Service, ServiceError};
 use crate::store::{Opening, SpaceRecord};
@@ -22,22 +26,38 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How many keyspaces the greeting names.
 const GREETED_MAX: usize = 8;
 
-pub(super) async fn run(config: Config) -> anyhow::Result<ExitCode> {
-    start_log(&config)?;
+/// Files that are open besides connections: the store's, the log's, the listener.
+const OTHER_FILES: usize = 64;
+
+pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::Result<ExitCode> {
+    log.set_level(&config.log_level)?;
+    // From here on the signal ends nothing; it is answered once the server is up.
+    let hangup = signal(SignalKind::hangup())?;
     // Before the socket is open, so that no connection is lost to a low limit.
     let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
     let mut limits = config.server;
-    let spare = usize::try_from(open_files).unwrap_or(usize::MAX).saturating_sub(64).max(16);
+    let spare = usize::try_from(open_files).unwrap_or(usize::MAX);
+    let spare = spare.saturating_sub(OTHER_FILES + server::RESERVE).max(16);
     limits.connections_max = limits.connections_max.min(spare);
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
-        format!("cannot listen on {}; choose another address with --listen", config.listen)
+        let address = config.listen;
+        format!(
+            "cannot listen on {address}; choose another port with --port, or another address with \
+             --listen"
+        )
     })?;
     let address = listener.local_addr()?;
     let (service, records) = start_patiently(&config).await?;
-    let http = Http::new(service.clone(), &config.default_space, config.body_max);
+    let http = Http::new(service.clone(), &config.default_space, config.body_max)
+        .with_unsent_max(config.unsent_max);
+    http.set_address_rules(config.address_rules);
+    flags.config = config_file(&flags)?;
+    let (started, service_too) = (config.shown, service.clone());
+    let reload = Reload { flags, started, log, http: http.clone(), service: service_too };
+    tokio::spawn(reload.run(hangup));
     let stop = stop_signal()?;
     service.announce(address.to_string());
-    eprintln!("{}", greeting(&service, &records, &config.default_space, address));
+    greet(&service, &records, &config.default_space, address);
     server::run(listener, http, limits, stop).await?;
     service.stop(limits.drain_time_max).await;
     tracing::info!("stopped");
@@ -75,16 +95,45 @@ async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
         );
     }
     let unsafe_store = check_safety(&*store, allow_unsafe).await?;
-    let mut spaces = config.spaces.clone();
-    if spaces.is_empty() {
-        spaces.insert(config.default_space.clone(), Default::default());
-    }
     let service = Service::start(config.setup(store, unsafe_store)).await?;
-    for (name, wanted) in &spaces {
+    for (name, wanted) in &config.spaces {
         service.ensure_space(name, wanted).await?;
+    }
+    if config.spaces.is_empty() {
+        let name = &config.default_space;
+        match config.wanted_space(name) {
+            Some(wanted) => drop(service.ensure_space(name, &wanted).await?),
+            None => match service.space(name).await {
+                Err(ServiceError::UnknownSpace(_)) => tracing::warn!("{}", config.why_no_default()),
+                found => drop(found?),
+            },
+        }
     }
     let reports = service.reports().await?;
     Ok((service, reports.into_iter().map(|report| report.record).collect()))
+}
+
+/// Says that the server is up, and where.
+fn greet(
+    service: &Service,
+    records: &[SpaceRecord],
+    default_space: &str,
+    address: std::net::SocketAddr,
+) {
+    if log::is_text() {
+        note!("{}", greeting(service, records, default_space, address));
+        return;
+    }
+    let place = service.place();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store = place.location,
+        kind = %place.kind,
+        created = place.created,
+        keyspaces = records.len(),
+        url = format!("http://{address}"),
+        "listening"
+    );
 }
 
 fn greeting(
@@ -101,23 +150,15 @@ fn greeting(
     };
     line("store", format!("{} ({}, {how})", place.location, place.kind));
     for record in records.iter().take(GREETED_MAX) {
-        let shape = &record.definition;
-        let leased = record.leased();
-        line(
-            "keyspace",
-            format!(
-                "{}: {} {}×{}, {leased} of {} keys leased",
-                record.name, shape.kind, shape.alphabet, shape.length, record.capacity
-            ),
-        );
+        line("keyspace", in_words(record));
     }
     if records.len() > GREETED_MAX {
         line("", format!("and {} more; see `keymill space list`", records.len() - GREETED_MAX));
     }
-    if service.master().is_made_up() {
+    if service.master().is_some_and(Master::is_made_up) {
         line(
             "secret",
-            "made at first start, kept in the store; see `keymill secret export`".to_owned(),
+            "created at the first start, kept in the store; see `keymill secret export`".to_owned(),
         );
     }
     line("listening", format!("http://{address}"));
@@ -142,9 +183,12 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        eprintln!(
-            "stopping: answering what is under way and giving leases back (again to quit now)"
-        );
+        let farewell = "stopping: finishing requests and returning unused keys (again to quit now)";
+        if log::is_text() {
+            eprintln!("{farewell}");
+        } else {
+            tracing::info!("{farewell}");
+        }
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}

@@ -1,5 +1,6 @@
 //! `keymill store`: is this store safe to lease from, and is its schema up to date.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -18,11 +19,12 @@ pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result
     }
 }
 
-/// Tells the store's identity, making the store where there is none: an export is for one store.
+/// Prints the store's identity, and creates the store where there is none: an export is for one store.
 async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(config, opening).await?;
-    println!("{}", store.identity().await.map_err(ServiceError::from)?);
+    let identity = store.identity().await.map_err(ServiceError::from)?;
+    writeln!(io::stdout(), "{identity}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -34,22 +36,25 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
         eprintln!("keymill: the schema of {} is up to date", store.place().location);
     }
     for name in applied {
-        println!("{name}");
+        writeln!(io::stdout(), "{name}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Looks at the store as it is: nothing is created or changed, not even the data directory.
 async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    // Looked at as it is: nothing is made or changed.
-    let opening = Opening { allow_unsafe: true, migrate: false, ..Opening::default() };
-    let store = open_store(config, opening).await?;
-    let findings = store.check().await.map_err(ServiceError::from)?;
+    let existing = config.require_existing;
+    let secret_given = config.secret.is_some() && !config.new_store && !existing;
+    let create = !existing && !secret_given;
+    let opening = Opening { create, secret_given, allow_unsafe: true, migrate: false };
+    let checked = crate::store::check(&config.store, opening).await;
+    let (place, findings) = checked.map_err(ServiceError::from)?;
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
+    let mut out = io::stdout().lock();
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
     } else {
-        let place = store.place();
-        println!("{} {}", place.kind, place.location);
+        writeln!(out, "{} {}", place.kind, place.location)?;
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["SETTING", "FOUND", "WANTED", "VERDICT"]);
@@ -61,7 +66,8 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
             };
             table.add_row([&finding.setting, &finding.found, &finding.wanted, &verdict.to_owned()]);
         }
-        println!("{table}");
+        writeln!(out, "{table}")?;
     }
+    out.flush()?;
     Ok(if safe { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

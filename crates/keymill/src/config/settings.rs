@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
-use super::Flags;
+use super::{Flags, mistakes};
+use crate::front::http::UNSENT_MAX;
 use crate::space::SpaceSpec;
 
 /// The annotated file of all defaults.
@@ -18,6 +19,7 @@ pub const DEFAULT_FILE: &str = include_str!("default.toml");
 #[expect(missing_docs, reason = "default.toml says what each of them is")]
 pub struct Settings {
     pub listen: String,
+    pub trusted_proxies: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,10 +65,14 @@ pub struct LimitSettings {
     pub wait_seconds: f64,
     pub heartbeat_seconds: f64,
     pub connections_max: u32,
+    pub connections_per_address_max: u32,
+    pub first_byte_seconds: f64,
     pub header_seconds: f64,
     pub idle_seconds: f64,
+    pub drain_delay_seconds: f64,
     pub drain_seconds: f64,
     pub body_max_bytes: usize,
+    pub unsent_max_bytes: usize,
     pub threads: usize,
 }
 
@@ -86,46 +92,49 @@ pub struct AliasSettings {
 }
 
 impl Settings {
-    /// Reads a settings file. A setting that does not exist is named, with the likely meant one.
+    /// Reads a settings file. What is wrong is named with its line; a setting that does not exist, with
+    /// the one that was probably meant.
     pub fn parse(text: &str) -> anyhow::Result<Settings> {
-        toml::from_str(text).map_err(|error| {
-            let hint = likely_meant(error.message());
-            let hint = hint.map_or(String::new(), |name| format!("\ndid you mean `{name}`?"));
-            anyhow::anyhow!("{}{hint}", error.to_string().trim_end())
-        })
+        toml::from_str(text).map_err(|error| anyhow!(mistakes::in_file(text, &error)))
     }
 
-    /// Lays `KEYMILL_*` variables over the file.
+    /// Lays `KEYMILL_*` variables over the file; the settings that they set, with their names.
     pub fn overlay_environment(
         &mut self,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> anyhow::Result<()> {
-        let mut table = toml::Table::try_from(&*self).context("settings")?;
+    ) -> anyhow::Result<Vec<(String, String)>> {
+        let mut overlaid = Vec::new();
         for (section, name, kind) in VARIABLES {
-            let path =
-                if section.is_empty() { (*name).to_owned() } else { format!("{section}_{name}") };
-            let variable_name = format!("KEYMILL_{}", path.to_uppercase());
+            let variable_name = variable_name(section, name);
             let Some(text) = variable(&variable_name) else {
                 continue;
             };
-            let value =
-                kind.parse(&text).with_context(|| format!("{variable_name} is `{text}`"))?;
-            let table = match *section {
+            let mut table = toml::Table::try_from(&*self).context("settings")?;
+            let place = match *section {
                 "" => &mut table,
                 section => table[section].as_table_mut().expect("sections are always written"),
             };
-            table.insert((*name).to_owned(), value);
+            let value = kind
+                .parse(&text, place.get(*name))
+                .map_err(|wanted| anyhow!("{variable_name} must be {wanted}, not `{text}`"))?;
+            place.insert((*name).to_owned(), value);
+            // One at a time, so that it is known which of them is wrong.
+            *self = table.try_into().map_err(|error: toml::de::Error| {
+                anyhow!(mistakes::in_variable(&variable_name, &text, error.message()))
+            })?;
+            overlaid.push((path(section, name), variable_name));
         }
-        *self = table.try_into().map_err(|error: toml::de::Error| {
-            anyhow::anyhow!("in the KEYMILL_* variables: {}", error.message())
-        })?;
-        Ok(())
+        Ok(overlaid)
     }
 
     /// Lays flags over the rest.
     pub fn overlay_flags(&mut self, flags: &Flags) {
         if let Some(listen) = &flags.listen {
             self.listen.clone_from(listen);
+        }
+        if let Some(port) = flags.port {
+            let host = self.listen.rsplit_once(':').map_or(self.listen.as_str(), |(host, _)| host);
+            self.listen = format!("{host}:{port}");
         }
         self.store = flags.store.clone().or(self.store.take());
         self.data_dir = flags.data_dir.clone().or(self.data_dir.take());
@@ -136,16 +145,21 @@ impl Settings {
 }
 
 /// What a variable's text is read as.
-enum VariableKind {
+pub(super) enum VariableKind {
     Text,
+    /// Whole, unless the setting has a fraction.
     Number,
     Switch,
+    /// Separated by commas.
+    List,
 }
 
-use VariableKind::{Number, Switch, Text};
+use VariableKind::{List, Number, Switch, Text};
 
-const VARIABLES: &[(&str, &str, VariableKind)] = &[
+/// The settings that have a variable: section, name and kind, in the order of the annotated file.
+pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("", "listen", Text),
+    ("", "trusted_proxies", List),
     ("", "store", Text),
     ("", "data_dir", Text),
     ("", "default_space", Text),
@@ -161,47 +175,66 @@ const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("limits", "wait_seconds", Number),
     ("limits", "heartbeat_seconds", Number),
     ("limits", "connections_max", Number),
+    ("limits", "connections_per_address_max", Number),
+    ("limits", "first_byte_seconds", Number),
     ("limits", "header_seconds", Number),
     ("limits", "idle_seconds", Number),
+    ("limits", "drain_delay_seconds", Number),
     ("limits", "drain_seconds", Number),
     ("limits", "body_max_bytes", Number),
+    ("limits", "unsent_max_bytes", Number),
     ("limits", "threads", Number),
     ("blocklist", "builtin", Switch),
     ("blocklist", "file", Text),
     ("aliases", "length_max", Number),
+    ("aliases", "reserved", List),
 ];
 
 impl VariableKind {
-    fn parse(&self, text: &str) -> anyhow::Result<toml::Value> {
-        Ok(match self {
-            Text => toml::Value::String(text.to_owned()),
+    /// Reads a value; otherwise says what it must be. `present` is what the setting is without it.
+    fn parse(
+        &self,
+        text: &str,
+        present: Option<&toml::Value>,
+    ) -> Result<toml::Value, &'static str> {
+        match self {
+            Text => Ok(toml::Value::String(text.to_owned())),
+            Number if matches!(present, Some(toml::Value::Float(_))) => {
+                text.parse::<f64>().map(toml::Value::Float).map_err(|_| "a number")
+            }
             Number => match text.parse::<i64>() {
-                Ok(number) => toml::Value::Integer(number),
-                Err(_) => toml::Value::Float(text.parse().context("not a number")?),
+                Ok(number) if number >= 0 => Ok(toml::Value::Integer(number)),
+                _ => Err("a whole number"),
             },
             Switch => match text {
-                "1" | "true" | "yes" | "on" => toml::Value::Boolean(true),
-                "0" | "false" | "no" | "off" => toml::Value::Boolean(false),
-                _ => bail!("neither true nor false"),
+                "1" | "true" | "yes" | "on" => Ok(toml::Value::Boolean(true)),
+                "0" | "false" | "no" | "off" => Ok(toml::Value::Boolean(false)),
+                _ => Err("true or false"),
             },
-        })
+            List => {
+                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+                let parts = parts.map(|part| toml::Value::String(part.to_owned()));
+                Ok(toml::Value::Array(parts.collect()))
+            }
+        }
     }
 }
 
-/// The setting that an unknown one was probably meant to be. The parser's message names the
-/// unknown field first and then every field it knows, each in backticks.
-fn likely_meant(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (unknown, rest) = rest.split_once('`')?;
-    let known = rest.split('`').skip(1).step_by(2);
-    let closeness = |name: &str| strsim::jaro_winkler(unknown, name);
-    known.filter(|name| closeness(name) > 0.7).max_by(|a, b| closeness(a).total_cmp(&closeness(b)))
+/// A setting with its section, as messages name it: `limits.count_max`.
+pub(super) fn path(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
+/// The variable of a setting: `KEYMILL_LIMITS_COUNT_MAX`.
+pub(super) fn variable_name(section: &str, name: &str) -> String {
+    format!("KEYMILL_{}", path(section, name).replace('.', "_").to_uppercase())
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: "127.0.0.1:8080".to_owned(),
+            trusted_proxies: Vec::new(),
             store: None,
             data_dir: None,
             default_space: "default".to_owned(),
@@ -233,10 +266,14 @@ impl Default for LimitSettings {
             wait_seconds: 2.0,
             heartbeat_seconds: 5.0,
             connections_max: 10_000,
+            connections_per_address_max: 1_024,
+            first_byte_seconds: 10.0,
             header_seconds: 30.0,
             idle_seconds: 75.0,
+            drain_delay_seconds: 0.0,
             drain_seconds: 10.0,
             body_max_bytes: 65_536,
+            unsent_max_bytes: UNSENT_MAX,
             threads: 0,
         }
     }
@@ -287,12 +324,26 @@ mod tests {
         assert_eq!(links.tuning_over(&nothing), crate::space::Tuning::default());
     }
 
+    /// A setting without a variable would be refused as an unknown variable, although the annotated
+    /// file says that every setting has one.
     #[test]
-    fn an_unknown_setting_is_named_with_the_likely_meant_one() {
-        let error = Settings::parse("lisen = \"x\"").unwrap_err().to_string();
-        assert!(error.contains("`lisen`") && error.contains("did you mean `listen`?"), "{error}");
-        let error = Settings::parse("[spaces.a]\nlenght = 7").unwrap_err().to_string();
-        assert!(error.contains("did you mean `length`?"), "{error}");
+    fn every_setting_has_a_variable() {
+        let mut section = "";
+        for line in DEFAULT_FILE.lines() {
+            if line.starts_with("#[spaces") {
+                break;
+            }
+            if let Some(name) = line.strip_prefix('[') {
+                section = name.trim_end_matches(']');
+            }
+            let setting = line.strip_prefix('#').filter(|it| !it.starts_with(' ')).unwrap_or(line);
+            let Some((name, _)) = setting.split_once(" = ").filter(|_| !line.starts_with("# "))
+            else {
+                continue;
+            };
+            let known = VARIABLES.iter().any(|it| (it.0, it.1) == (section, name));
+            assert!(known, "{} has no variable", path(section, name));
+        }
     }
 
     #[test]
@@ -303,6 +354,7 @@ mod tests {
             "KEYMILL_LIMITS_COUNT_MAX" => Some("7".to_owned()),
             "KEYMILL_LIMITS_WAIT_SECONDS" => Some("3".to_owned()),
             "KEYMILL_REQUIRE_EXISTING" => Some("true".to_owned()),
+            "KEYMILL_TRUSTED_PROXIES" => Some("10.0.0.0/8, ::1".to_owned()),
             _ => None,
         };
         settings.overlay_environment(variables).unwrap();
@@ -311,12 +363,45 @@ mod tests {
         assert_eq!(settings.store.as_deref(), Some("sqlite:env"));
         assert_eq!((settings.limits.count_max, settings.limits.wait_seconds), (7, 3.0));
         assert!(settings.require_existing);
+        assert_eq!(settings.trusted_proxies, ["10.0.0.0/8", "::1"]);
     }
 
     #[test]
-    fn a_variable_that_is_no_number_is_named() {
-        let variables = |name: &str| (name == "KEYMILL_LIMITS_THREADS").then(|| "many".to_owned());
-        let error = Settings::default().overlay_environment(variables).unwrap_err();
-        assert!(format!("{error:#}").contains("KEYMILL_LIMITS_THREADS is `many`"), "{error:#}");
+    fn a_port_replaces_the_port_of_the_address_that_is_set() {
+        for (listen, expected) in
+            [("127.0.0.1:8080", "127.0.0.1:9"), ("[::1]:80", "[::1]:9"), (":80", ":9")]
+        {
+            let mut settings = Settings { listen: listen.to_owned(), ..Settings::default() };
+            settings.overlay_flags(&Flags { port: Some(9), ..Flags::default() });
+            assert_eq!(settings.listen, expected);
+        }
+    }
+
+    #[test]
+    fn a_variable_with_a_wrong_value_is_named_in_plain_words() {
+        for (name, value, says) in [
+            ("LIMITS_COUNT_MAX", "abc", "must be a whole number, not `abc`"),
+            ("LIMITS_COUNT_MAX", "-3", "must be a whole number, not `-3`"),
+            ("LIMITS_THREADS", "1.5", "must be a whole number, not `1.5`"),
+            ("WORKER", "x", "must be a whole number, not `x`"),
+            ("LIMITS_COUNT_MAX", "5000000000", "is too large: `5000000000`"),
+            ("LIMITS_WAIT_SECONDS", "soon", "must be a number, not `soon`"),
+            ("NEW_STORE", "maybe", "must be true or false, not `maybe`"),
+            ("LOG_FORMAT", "loud", "must be `text` or `json`, not `loud`"),
+        ] {
+            let name = format!("KEYMILL_{name}");
+            let variables = |asked: &str| (asked == name).then(|| value.to_owned());
+            let error = Settings::default().overlay_environment(variables).unwrap_err();
+            assert_eq!(format!("{error:#}"), format!("{name} {says}"));
+        }
+    }
+
+    #[test]
+    fn a_list_is_separated_by_commas() {
+        let mut settings = Settings::default();
+        let variables =
+            |name: &str| (name == "KEYMILL_ALIASES_RESERVED").then(|| "sale, shop,".to_owned());
+        settings.overlay_environment(variables).unwrap();
+        assert_eq!(settings.aliases.reserved, ["sale", "shop"]);
     }
 }

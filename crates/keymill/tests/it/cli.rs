@@ -1,14 +1,25 @@
 //! The command line, as a person or a script meets it.
 
 mod advance;
+mod digest;
+mod greeting;
 mod growth;
+mod imports;
+mod manual;
 mod moving;
 mod names;
+mod origins;
+mod output;
 mod paths;
+mod secretless;
+mod serve;
 mod settings;
 mod spaces;
 mod stores;
 mod take;
+mod tuning;
+mod unknown;
+mod untouched;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 
 use super::confirmed;
+use crate::cli::figures::{counted, grouped};
 use crate::service::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
 
 /// For how long IDs may be missing without a question.
@@ -34,14 +35,14 @@ pub(super) async fn run(
     let record = service.advance(&plan).await?;
     let next = record.mark.next;
     match record.definition.timeline()? {
-        Some(timeline) => eprintln!(
-            "keymill: `{name}` goes on beyond everything seen; its workers are leased again from {} on",
+        Some(timeline) => note!(
+            "keymill: skipped past every key of `{name}` that may be in use; its workers are leased again from {} on",
             timeline.time_of(next)
         ),
-        None => eprintln!(
-            "keymill: `{name}` goes on at ordinal {next}; skipped {} unused numbers, and discarded keys \
+        None => note!(
+            "keymill: `{name}` goes on at ordinal {next}; skipped {}, and discarded keys \
              that were returned unused",
-            next - plan.before.mark.next
+            counted(next - plan.before.mark.next, "unused number", "unused numbers")
         ),
     }
     eprintln!(
@@ -67,7 +68,7 @@ fn tell_of_wait(plan: &AdvancePlan) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Reads keys in use, one a line; blank lines are none.
+/// Reads keys in use, one per line; blank lines are ignored.
 fn read(mut keys: HighestKeys, file: &Path) -> anyhow::Result<HighestKeys> {
     let input: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(io::stdin().lock())
@@ -77,22 +78,25 @@ fn read(mut keys: HighestKeys, file: &Path) -> anyhow::Result<HighestKeys> {
     };
     for line in input.lines() {
         let line = line.context("the keys in use cannot be read")?;
-        if !line.trim().is_empty() {
-            keys.add(line.trim());
+        // The first one may begin with a byte order mark.
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if !line.is_empty() {
+            keys.add(line);
         }
     }
     Ok(keys)
 }
 
 fn tell_of_keys(name: &str, keys: &HighestKeys) {
-    eprintln!("keymill: read {} keys of `{name}`", keys.counted);
+    note!("keymill: read {} of `{name}`", counted(keys.counted, "key", "keys"));
     if keys.elsewhere > 0 {
-        eprintln!("keymill: ignored {} keys of other regions (another offset)", keys.elsewhere);
+        let elsewhere = counted(keys.elsewhere, "key", "keys");
+        eprintln!("keymill: ignored {elsewhere} of other regions (another offset)");
     }
     if keys.other > 0 {
         eprintln!(
-            "keymill: ignored {} lines that are no keys of `{name}`: another length, or mistyped",
-            keys.other
+            "keymill: ignored {} that cannot be keys of `{name}`: another length, or mistyped",
+            counted(keys.other, "line", "lines")
         );
     }
 }
@@ -106,7 +110,7 @@ fn tell_of_plan(plan: &AdvancePlan) {
         }
         eprintln!(
             "keymill: beyond them, {} ordinals are skipped for keys that may be on their way",
-            plan.in_flight
+            grouped(plan.in_flight)
         );
     }
     if plan.before.definition.kind.counts() {
@@ -121,8 +125,9 @@ fn tell_of_plan(plan: &AdvancePlan) {
     }
     if let Some(pooled) = plan.pooled.filter(|pooled| *pooled > 0) {
         eprintln!(
-            "keymill: {pooled} keys that wait in the pool will be discarded, because some of them may \
-             be in use; run `keymill pool fill {name} --count {pooled}` afterwards"
+            "keymill: {} in the pool will be discarded, because some of them may be in use; run `keymill \
+             pool fill {name} --count {pooled}` afterwards",
+            counted(pooled, "key", "keys")
         );
     }
 }

@@ -1,12 +1,14 @@
 //! `keymill space export` and `space import`: a keyspace moves to another store.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cli::figures::counted;
+use crate::cli::output::{Data, is_quiet};
 use crate::service::{ExportCheck, Service, ServiceError};
 
 pub(super) async fn export(
@@ -25,13 +27,13 @@ pub(super) async fn export(
     }
     if !record.sealed {
         service.seal(name).await?;
-        eprintln!(
+        note!(
             "keymill: `{name}` is sealed; instances that are running may hand out keys that they hold until \
              their next heartbeat. To move what they return unused, too, stop them and export again"
         );
     }
     let progress = rows_bar();
-    let mut out = BufWriter::new(io::stdout());
+    let mut out = BufWriter::new(Data);
     let written = service.export(name, for_store, replace_target, |line| {
         progress.inc(1);
         let write = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n"));
@@ -40,8 +42,12 @@ pub(super) async fn export(
     let exported = written.await;
     progress.finish_and_clear();
     let exported = exported?;
-    out.flush().context("cannot write the export")?;
-    eprintln!("keymill: exported `{name}` with {} rows, for the store {for_store}", exported.rows);
+    // Also where the reader has gone: half an export is of no use.
+    if let Err(error) = out.flush() {
+        bail!("cannot write the export: {error}");
+    }
+    let rows = counted(exported.rows, "row", "rows");
+    note!("keymill: exported `{name}` with {rows}, for the store {for_store}");
     Ok(())
 }
 
@@ -67,16 +73,20 @@ pub(super) async fn import(service: &Service, file: &Path) -> anyhow::Result<()>
         progress.set_position(moved.rows());
     }
     progress.finish_and_clear();
-    let rows = moved.rows();
+    let rows = counted(moved.rows(), "row", "rows");
     let record = moved.finish()?;
-    eprintln!(
-        "keymill: imported `{}` with {rows} rows; it goes on at ordinal {}",
-        record.name, record.mark.next
+    note!(
+        "keymill: imported `{}` with {rows}; it goes on at ordinal {}",
+        record.name,
+        record.mark.next
     );
     Ok(())
 }
 
 fn rows_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {pos} rows, {elapsed}");
+    if is_quiet() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {human_pos} rows, {elapsed}");
     ProgressBar::new_spinner().with_style(style.expect("the template is right"))
 }

@@ -47,9 +47,9 @@ fn an_advance_goes_beyond_the_keys_in_use() {
     assert!(advanced.status.success(), "{said}");
     for line in [
         "read 152 keys of `t`",
-        "ignored 1 lines that are no keys",
+        "ignored 1 line that cannot be keys",
         "000149  ordinal 149\n",
-        "2000 ordinals are skipped for keys that may be on their way",
+        "2,000 ordinals are skipped for keys that may be on their way",
         "goes on at ordinal 2150",
     ] {
         assert!(said.contains(line), "`{line}` is not in {said}");

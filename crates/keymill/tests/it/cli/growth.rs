@@ -53,7 +53,7 @@ fn growth_that_cannot_be_is_refused_with_the_reason() {
     refused("links", "0", 1, "must be above 7, not 0");
     refused("links", "21", 1, "at most 20");
     refused("links", "300", 2, "300");
-    refused("long", "13", 1, "as many keys as can be counted");
+    refused("long", "13", 1, "the maximum number of keys");
     refused("tickets", "5", 1, "no length to grow");
     refused("nope", "8", 1, "no keyspace `nope`");
     place.fails(&["space", "grow", "links"], 2, "--length");
@@ -87,7 +87,7 @@ fn a_growth_that_a_restore_lost_is_made_again_by_the_advance() {
     std::fs::rename(place.path().join("backup"), &database).unwrap();
     place.fails(&["take", "t"], 5, "space advance t");
     // In its place would come another one, and the same keys again behind it.
-    place.fails(&["space", "grow", "t", "--length", "2"], 5, "went back");
+    place.fails(&["space", "grow", "t", "--length", "2"], 5, "rolled back");
     place.ok(&["space", "advance", "t"]);
     assert!(place.ok(&["space", "show", "t"]).contains("then ×3"));
     let rest = place.ok(&["take", "t", "-n", "700"]);

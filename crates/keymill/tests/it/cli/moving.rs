@@ -25,7 +25,7 @@ fn a_keyspace_moves_with_everything_and_goes_on_where_it_was() {
     failed(
         &place.run(&[&["space", "import", "edited"], &THERE[..]].concat()),
         1,
-        "as it was written",
+        "was changed or is incomplete",
     );
     failed(&place.run(&[&["take", "t"], &THERE[..]].concat()), 1, "no keyspace `t`");
     there(&place, &["space", "import", "all"]);
@@ -37,7 +37,8 @@ fn a_keyspace_moves_with_everything_and_goes_on_where_it_was() {
     assert!(there(&place, &["explain", "t", "00003"]).contains("issued"));
     assert!(there(&place, &["alias", "show", "t", "00020"]).contains("me"));
     // It is there already.
-    failed(&place.run(&[&["space", "import", "all"], &THERE[..]].concat()), 1, "exists");
+    let says = "`t` is already imported into this store";
+    failed(&place.run(&[&["space", "import", "all"], &THERE[..]].concat()), 1, says);
 }
 
 #[test]
@@ -60,6 +61,18 @@ fn a_keyspace_is_exported_for_one_store_only() {
     );
 }
 
+#[test]
+fn a_keyspace_of_the_same_name_is_not_taken_for_the_one_that_was_exported() {
+    let place = tickets();
+    let identity = there(&place, &["store", "identity"]);
+    let export = place.ok(&["space", "export", "t", "--for", identity.trim(), "--seal"]);
+    std::fs::write(place.path().join("all"), export).unwrap();
+    let create = ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal"];
+    there(&place, &[&create[..], &["--length", "5"]].concat());
+    let says = "exists in this store already and is not being imported";
+    failed(&place.run(&[&["space", "import", "all"], &THERE[..]].concat()), 1, says);
+}
+
 fn tickets() -> Place {
     let place = Place::new();
     let create = ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal"];
@@ -70,4 +83,32 @@ fn tickets() -> Place {
 #[track_caller]
 fn there(place: &Place, args: &[&str]) -> String {
     place.ok(&[args, &THERE[..]].concat())
+}
+
+/// Beside the store where it has issued keys, it would issue the same ones again.
+#[test]
+fn the_default_keyspace_is_not_created_in_a_store_that_another_moves_to() {
+    let place = Place::new();
+    let issued = place.ok(&["take", "-n", "3"]);
+    place.ok(&["space", "create", "t", "--kind", "sequential", "--length", "5"]);
+    place.ok(&["secret", "export", "secret.txt"]);
+    let secret = std::fs::read_to_string(place.path().join("secret.txt")).unwrap();
+    let run = |args: &[&str]| {
+        let args = [args, &THERE[..]].concat();
+        place.command(&args).env("KEYMILL_SECRET", secret.trim()).output().unwrap()
+    };
+    let identity = run(&["store", "identity", "--new-store"]);
+    let identity = String::from_utf8(identity.stdout).unwrap();
+    let export = place.ok(&["space", "export", "t", "--for", identity.trim(), "--seal"]);
+    std::fs::write(place.path().join("t.ndjson"), export).unwrap();
+    assert!(run(&["space", "import", "t.ndjson", "--new-store"]).status.success());
+    assert!(run(&["take", "t"]).status.success());
+    failed(
+        &run(&["take", "-n", "3"]),
+        1,
+        "another store with this secret may have issued its keys",
+    );
+    // Whoever creates it says that none has; the keys are the same.
+    assert!(run(&["space", "create", "default"]).status.success());
+    assert_eq!(String::from_utf8(run(&["take", "-n", "3"]).stdout).unwrap(), issued);
 }

@@ -59,9 +59,9 @@ fn a_database_in_memory_is_a_warning() {
     };
     let place = Place::new();
     let store = format!("sqlite:{}/k.db", folder.path().display());
+    place.ok(&["take", "--store", &store]);
     let found = place.ok(&["store", "check", "--store", &store]);
     assert!(found.contains("tmpfs") && found.contains("warning"), "{found}");
-    place.ok(&["take", "--store", &store]);
 }
 
 #[track_caller]

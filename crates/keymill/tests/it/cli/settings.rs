@@ -1,6 +1,6 @@
 //! Settings, flags and help.
 
-use super::Place;
+use super::{Place, failed};
 
 #[test]
 fn settings_come_from_flags_variables_and_the_file() {
@@ -16,7 +16,7 @@ fn settings_come_from_flags_variables_and_the_file() {
     std::fs::write(place.path().join("bad.toml"), "[spaces.a]\nalphabet = \"aa\"\n").unwrap();
     place.fails(&["config", "check", "--config", "bad.toml"], 1, "[spaces.a]");
     place.fails(&["take", "--config", "missing.toml"], 1, "missing.toml");
-    place.fails(&["serve", "--listen", "nowhere"], 1, "127.0.0.1:8080");
+    place.fails(&["serve", "--listen", "nowhere"], 2, "127.0.0.1:8080");
     place.fails(&["take", "-n", "0"], 2, "1 or more");
     place.fails(&["take", "-n", "-1"], 2, "1 or more");
     place.fails(&["take", "-n", "abc"], 2, "1 or more");
@@ -37,7 +37,8 @@ fn a_port_in_use_is_named() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    place.fails(&["serve", "--listen", &address], 1, &format!("cannot listen on {address}"));
+    let says = format!("cannot listen on {address}; choose another port with --port");
+    place.fails(&["serve", "--listen", &address], 1, &says);
 }
 
 #[test]
@@ -53,7 +54,69 @@ fn help_shows_examples_and_exit_codes() {
     let place = Place::new();
     let help = place.ok(&["--help"]);
     assert!(help.contains("Examples:") && help.contains("Exit codes:"), "{help}");
-    for command in ["take", "serve", "explain", "completions"] {
+    for command in ["take", "serve", "explain", "digest", "completions"] {
         assert!(place.ok(&[command, "--help"]).contains("Example"), "{command}");
+    }
+    let of_spaces = ["create", "list", "show", "set", "grow", "advance", "export", "import"];
+    let of_spaces = of_spaces.into_iter().chain(["import-used", "bounds", "seal"]);
+    let of_aliases = ["add", "list", "show", "remove"];
+    let all = of_spaces.map(|it| ("space", it)).chain(of_aliases.map(|it| ("alias", it)));
+    for (group, command) in all.chain([("audit", "export"), ("secret", "export")]) {
+        let help = place.ok(&[group, command, "--help"]);
+        assert!(help.contains("Example"), "{group} {command}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_a_refusal_with_1() {
+    let place = Place::new();
+    place.fails(&["space", "create", "Bad Name"], 2, "cannot name a keyspace");
+    place.fails(&["space", "create", "a", "--length", "1"], 2, "");
+    place.fails(&["space", "create", "a", "--alphabet", "aa"], 2, "");
+    place.fails(&["space", "create", "a", "--horizon-seconds", "0"], 2, "horizon_seconds");
+    place.fails(&["secret", "export", "-", "--forget"], 2, "--forget needs a file");
+    place.ok(&["take"]);
+    let long = "x".repeat(300);
+    place.fails(&["audit", "export", "default", "--caller", &long], 2, "caller");
+    place.fails(&["space", "create", "default", "--length", "9"], 1, "already exists");
+    place.fails(&["space", "show", "nope"], 1, "no keyspace");
+}
+
+#[test]
+fn a_port_alone_can_be_given_and_not_together_with_an_address() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    // Which address it means is told by the refusal.
+    place.fails(&["serve", "--port", &port], 1, &format!("cannot listen on 127.0.0.1:{port}"));
+    let both = ["serve", "--port", &port, "--listen", "127.0.0.1:0"];
+    place.fails(&both, 2, "cannot be used with '--listen");
+    place.fails(&["serve", "--port", "70000"], 2, "--port");
+    let listen = "127.0.0.2:1";
+    std::fs::write(place.path().join("keymill.toml"), format!("listen = \"{listen}\"\n")).unwrap();
+    let Ok(_taken) = std::net::TcpListener::bind(format!("127.0.0.2:{port}")) else {
+        eprintln!("\n*** NOT TESTED: this machine has no address 127.0.0.2 ***\n");
+        return;
+    };
+    place.fails(&["serve", "--port", &port], 1, &format!("cannot listen on 127.0.0.2:{port}"));
+}
+
+/// A full disk, or a pipe that nobody reads any more, is no reason to crash.
+#[test]
+fn settings_and_findings_that_cannot_be_written_are_an_error_and_no_crash() {
+    let place = Place::new();
+    place.ok(&["take"]);
+    let commands: [&[&str]; 6] = [
+        &["config", "show"],
+        &["config", "show", "--json"],
+        &["config", "show", "--default"],
+        &["store", "check"],
+        &["store", "identity"],
+        &["man"],
+    ];
+    for args in commands {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = place.command(args).stdout(full).output().unwrap();
+        failed(&output, 1, "No space left on device");
     }
 }

@@ -33,6 +33,28 @@ fn spaces_are_made_listed_shown_advanced_and_sealed() {
     place.fails(&["take", "nope"], 1, "keymill space create nope");
 }
 
+/// An alphabet cannot be changed later, so a typing mistake must not become one.
+#[test]
+fn an_alphabet_that_was_probably_meant_as_a_name_is_refused_where_a_keyspace_is_made() {
+    let place = Place::new();
+    for (alphabet, meant) in [("bas62", "base62"), ("Base32", "base32"), ("hexx", "hex")] {
+        let create = ["space", "create", "links", "--alphabet", alphabet, "--length", "12"];
+        place.fails(&create, 2, &format!("did you mean `{meant}`?"));
+    }
+    // A keyspace of the time when it could be made.
+    let earlier = |alphabet: &'static str| {
+        ["space", "create", "old", "--kind", "sequential", "--length", "3", "--alphabet", alphabet]
+    };
+    place.ok(&earlier("bas6X"));
+    let db = rusqlite::Connection::open(place.path().join("keymill/keymill.db")).unwrap();
+    let rename = "UPDATE spaces SET definition = replace(definition, 'bas6X', 'bas62')";
+    assert_eq!(db.execute(rename, []).unwrap(), 1);
+    drop(db);
+    assert_eq!(place.ok(&["take", "old", "-n", "5"]), "bbb\nbba\nbbs\nbb6\nbb2\n");
+    place.ok(&earlier("bas62"));
+    place.ok(&["space", "grow", "old", "--length", "4"]);
+}
+
 #[test]
 fn the_keys_between_two_times_are_those_of_their_leases() {
     let place = Place::new();
@@ -56,7 +78,7 @@ fn the_keys_between_two_times_are_those_of_their_leases() {
     assert!(place.ok(&[&now[..], &["--json"]].concat()).contains("\"last\": \"0011\""));
     place.ok(&["take"]);
     let other = ["space", "bounds", "default", "--from", "2020-01-01T00:00:00Z", "--to"];
-    place.fails(&[&other[..], &["2900-01-01T00:00:00Z"]].concat(), 1, "no order of time");
+    place.fails(&[&other[..], &["2900-01-01T00:00:00Z"]].concat(), 1, "not ordered by time");
 }
 
 #[test]
@@ -83,7 +105,7 @@ fn keys_in_use_count_among_what_a_guess_may_hit() {
     std::fs::write(place.path().join("used.txt"), keys).unwrap();
     place.ok(&["space", "import-used", "codes", "used.txt"]);
     let shown = place.ok(&["space", "show", "codes"]);
-    assert!(shown.contains("named        10000 "), "{shown}");
+    assert!(shown.contains("named        10,000 "), "{shown}");
     assert!(shown.contains("guessing     1 in 100\n"), "{shown}");
     assert!(place.ok(&["space", "list"]).contains("1 in 100 "), "in the list, too");
     let json = place.ok(&["space", "show", "codes", "--json"]);

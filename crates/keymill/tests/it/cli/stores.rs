@@ -1,6 +1,6 @@
 //! The store that a command opens, and the secret in it.
 
-use super::{Place, failed};
+use super::{Place, failed, stderr};
 
 #[test]
 fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
@@ -17,12 +17,13 @@ fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
     failed(&with("KEYMILL_SECRET", &"x".repeat(32)), 1, "not the one that the keyspace `default`");
     failed(&with("KEYMILL_SECRET", "short"), 1, "at least 32 characters");
     // Without any, a new one would be made up, and that would not be the right one.
-    place.fails(&["take"], 1, "keeps no secret");
+    place.fails(&["take"], 1, "a secret that is not in the store");
 }
 
 #[test]
 fn a_store_is_checked_setting_by_setting() {
     let place = Place::new();
+    place.ok(&["take"]);
     let told = place.ok(&["store", "check"]);
     for setting in ["journal_mode", "synchronous", "filesystem"] {
         assert!(told.contains(setting), "{told}");
@@ -40,9 +41,12 @@ fn databases_that_cannot_be_used_are_named() {
     )
     .unwrap();
     take("sqlite:text.db", "is not a SQLite database");
-    take("sqlite:", "needs a path");
-    take("sqlite:no/such/folder/k.db", "no/such/folder");
-    take("oracle://x", "`oracle`");
+    take("sqlite:no/such/folder/k.db", "no/such/folder: the folder does not exist");
+    for (url, says) in [("sqlite:", "needs a path"), ("oracle://x", "`oracle`")] {
+        place.fails(&["take", "--store", url], 2, says);
+        let by_variable = place.command(&["take"]).env("KEYMILL_STORE", url).output().unwrap();
+        failed(&by_variable, 1, says);
+    }
     let other = rusqlite::Connection::open(place.path().join("other.db")).unwrap();
     other.execute_batch("CREATE TABLE theirs (x)").unwrap();
     take("sqlite:other.db", "another program's database");
@@ -77,7 +81,7 @@ fn a_data_directory_belongs_to_one_store() {
     for file in ["keymill.db", "keymill.db-wal", "keymill.db-shm", "keymill.db-floors.json"] {
         let _ = std::fs::remove_file(place.path().join("keymill").join(file));
     }
-    place.fails(&["take"], 1, "knows the store");
+    place.fails(&["take"], 1, "belongs to the store");
 }
 
 #[test]
@@ -85,6 +89,41 @@ fn require_existing_creates_nothing() {
     let place = Place::new();
     place.fails(&["serve", "--listen", "127.0.0.1:0", "--require-existing"], 1, "does not exist");
     assert!(!place.path().join("keymill/keymill.db").exists());
+}
+
+/// Whatever the user's umask allows to others.
+#[test]
+fn every_file_that_is_made_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    for umask in ["022", "000"] {
+        let place = Place::new();
+        let run = |args: &[&str]| {
+            let script = format!("umask {umask}; exec \"$@\"");
+            let keymill = place.command(args);
+            let mut shell = std::process::Command::new("/bin/sh");
+            shell.args(["-c", &script, "sh"]).arg(keymill.get_program()).args(args);
+            shell.current_dir(place.path()).env_clear().env("XDG_DATA_HOME", place.path());
+            let output = shell.output().unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
+        };
+        run(&["take"]);
+        run(&["space", "create", "links"]);
+        run(&["secret", "export", "keymill/secret.txt"]);
+        // Opened, so that SQLite's log and its index are there too.
+        let folder = place.path().join("keymill");
+        let database = rusqlite::Connection::open(folder.join("keymill.db")).unwrap();
+        database.execute("UPDATE secret SET created_at = created_at", []).unwrap();
+        run(&["take", "links"]);
+        let mode =
+            |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        let files: Vec<_> =
+            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() >= 8, "{files:?}");
+        for file in files {
+            assert_eq!(mode(&file), 0o600, "{} with umask {umask}", file.display());
+        }
+    }
 }
 
 #[test]
@@ -122,11 +161,12 @@ fn an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given() {
     let place = Place::new();
     let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", SECRET).output().unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0"];
-    let commands: [&[&str]; 4] = [&["take"], &serve, &["store", "migrate"], &["store", "check"]];
+    let commands: [&[&str]; 3] = [&["take"], &serve, &["store", "migrate"]];
     for command in commands {
         failed(&run(command), 1, "pass --new-store if no key of it was ever handed out");
         assert!(!place.path().join("keymill/keymill.db").exists(), "{command:?}");
     }
+    failed(&run(&["store", "check"]), 1, "does not exist yet");
     // An empty file is no store either, and stays what it is.
     let file = place.path().join("keymill/keymill.db");
     std::fs::write(&file, "").unwrap();

@@ -1,6 +1,10 @@
 //! Taking keys, and asking where one came from.
 
-use super::{Place, failed};
+use std::io::{BufRead, BufReader};
+
+use serde_json::{Value, json};
+
+use super::{Place, failed, stderr};
 
 #[test]
 fn take_works_with_no_server_and_no_set_up() {
@@ -79,8 +83,88 @@ fn take_ends_when_nobody_reads_any_more() {
         .unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
+    assert!(leased(&place) <= 10_000, "a piece and no more");
+}
+
+/// `take -n 100000 | head -1`: what `head` did not read is not lost with it.
+#[test]
+fn what_nobody_read_is_given_back() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["take", "-n", "100000"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first.trim_end().len(), 7);
+    assert!(child.wait().unwrap().success());
+    // The pipe and the buffers at both ends hold some 11,000 keys.
+    assert!(leased(&place) < 40_000, "{}", leased(&place));
+}
+
+fn leased(place: &Place) -> u64 {
     let shown = place.ok(&["space", "show", "default", "--json"]);
-    assert!(shown.contains("\"leased\": 100000,"), "one lease and no more: {shown}");
+    serde_json::from_str::<Value>(&shown).unwrap()["leased"].as_u64().unwrap()
+}
+
+#[test]
+fn a_number_where_a_keyspace_is_expected_was_meant_as_a_count() {
+    let place = Place::new();
+    place.fails(&["take", "5"], 2, "to take 5 keys, run `keymill take -n 5`");
+    place.ok(&["space", "create", "5"]);
+    assert_eq!(place.ok(&["take", "5"]).trim_end().len(), 7, "unless there is one of that name");
+}
+
+#[test]
+fn keys_are_taken_as_json() {
+    let place = Place::new();
+    let create = ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal"];
+    place.ok(&[&create[..], &["--length", "1", "--prefix", "x_"]].concat());
+    let taken = |args: &[&str]| {
+        let output = place.run(&[&["take", "t", "--json"], args].concat());
+        let json = serde_json::from_slice::<Value>(&output.stdout).ok();
+        (output.status.code(), json)
+    };
+    let keys = |keys: &[&str]| Some(json!({"space": "t", "keys": keys}));
+    assert_eq!(taken(&[]), (Some(0), keys(&["x_0"])));
+    assert_eq!(taken(&["-n", "2"]), (Some(0), keys(&["x_1", "x_2"])));
+    let rest = ["x_3", "x_4", "x_5", "x_6", "x_7", "x_8", "x_9"];
+    assert_eq!(taken(&["-n", "9"]), (Some(4), keys(&rest)), "whole, also where the keyspace ends");
+    assert_eq!(taken(&[]), (Some(4), None));
+}
+
+#[test]
+fn quiet_leaves_notes_out_and_errors_in() {
+    let place = Place::new();
+    let output = place.run(&["take", "--quiet"]);
+    assert!(output.status.success());
+    assert_eq!((stderr(&output), output.stdout.len()), (String::new(), 8));
+    let sealed = place.run(&["-q", "space", "seal", "default", "--yes"]);
+    assert_eq!((stderr(&sealed), sealed.status.code()), (String::new(), Some(0)));
+    place.fails(&["-q", "take"], 4, "sealed");
+}
+
+#[test]
+fn plain_integers_are_decimal_unless_an_alphabet_is_named() {
+    let place = Place::new();
+    let integers = ["--kind", "sequential", "--length", "0"];
+    let create = |name: &str, more: &[&str]| {
+        place.ok(&[&["space", "create", name], &integers[..], more].concat());
+    };
+    create("tickets", &[]);
+    assert!(place.ok(&["take", "tickets", "-n", "12"]).ends_with("9\n10\n11\n"));
+    // A keyspace of the time when base62 was the default, and the settings that made it.
+    create("old", &["--alphabet", "base62"]);
+    create("old", &[]);
+    assert!(place.ok(&["take", "old", "-n", "12"]).ends_with("9\nA\nB\n"));
+}
+
+#[test]
+fn every_command_can_be_allowed_an_unsafe_store() {
+    let place = Place::new();
+    place.ok(&["take", "--allow-unsafe-store"]);
+    place.ok(&["alias", "add", "default", "sale", "--allow-unsafe-store"]);
 }
 
 #[test]

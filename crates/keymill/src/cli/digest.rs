@@ -1,0 +1,179 @@
+//! `keymill digest`: the keys of inputs, in the order of the inputs.
+
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::output::Data;
+use super::{check_safety, open_service, unknown};
+use crate::config::Config;
+use crate::service::{DigestAnswer, Service, ServiceError};
+
+/// The most inputs that are asked for at once: they share commits.
+const INPUTS_MAX: usize = 1_000;
+
+pub(super) const EXAMPLES: &str = "\
+From standard input, each line is an input, and its key is printed in the same order, one per line;
+blank lines are skipped. With --json, each key is printed with its input. An input that is refused
+ends the command after the keys before it. Repeating the command is safe.
+
+Examples:
+  keymill space create urls --kind digest --normalize url
+  keymill digest urls https://example.com/a/long/path
+  keymill digest urls https://example.com --scope customer-7
+  keymill digest urls - < urls.txt > keys.txt
+  keymill digest urls - --json < urls.txt";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct DigestArgs {
+    /// The keyspace, of kind digest
+    space: String,
+    /// The input; - reads inputs from standard input, one per line
+    input: String,
+    /// Digest within a scope: an input has one key in each scope
+    #[arg(long, default_value = "")]
+    scope: String,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of JSON.
+#[derive(Serialize)]
+struct AnswerView<'a> {
+    space: &'a str,
+    input: &'a str,
+    key: &'a str,
+    /// Whether the input is new.
+    made: bool,
+}
+
+pub(super) async fn run(config: Config, args: DigestArgs) -> anyhow::Result<ExitCode> {
+    let service = open_service(&config, config.allow_unsafe_store).await?;
+    check_safety(service.store(), config.allow_unsafe_store).await?;
+    if let Some(wanted) = config.spaces.get(&args.space)
+        && service.ensure_space(&args.space, wanted).await?.made
+    {
+        note!("keymill: created the keyspace `{}`", args.space);
+    }
+    match unknown::advised(&service, digest(&service, &args)).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            let typed = ["digest", args.space.as_str(), args.input.as_str()];
+            Err(unknown::or_swapped(error, &service, typed).await)
+        }
+    }
+}
+
+async fn digest(service: &Service, args: &DigestArgs) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(Data);
+    if args.input == "-" {
+        digest_lines(service, args, &mut out).await?;
+    } else {
+        let answer = service.digest(&args.space, &args.scope, &args.input).await?;
+        write(&mut out, args, &args.input, &answer)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Digests standard input line by line. Lines that have arrived together are asked for together; none
+/// waits for lines that have not.
+async fn digest_lines(
+    service: &Service,
+    args: &DigestArgs,
+    out: &mut BufWriter<Data>,
+) -> anyhow::Result<()> {
+    let mut input = BufReader::with_capacity(1 << 16, io::stdin());
+    let mut number = 0_u64;
+    loop {
+        let lines = read_lines(&mut input, &mut number);
+        let (lines, unreadable) = match lines {
+            Ok(lines) => (lines, None),
+            Err((lines, error)) => (lines, Some(error)),
+        };
+        if lines.is_empty() && unreadable.is_none() {
+            return Ok(());
+        }
+        let (numbers, inputs): (Vec<u64>, Vec<String>) = lines.into_iter().unzip();
+        let answers = digest_all(service, args, inputs).await;
+        for ((input, answer), line) in answers.into_iter().zip(numbers) {
+            match answer {
+                Ok(answer) => write(out, args, &input, &answer)?,
+                Err(error) => {
+                    out.flush()?;
+                    return Err(error).with_context(|| format!("line {line}"));
+                }
+            }
+        }
+        // Whoever sent these lines may wait for their keys before sending more.
+        out.flush()?;
+        if let Some(error) = unreadable {
+            return Err(error).with_context(|| format!("line {} cannot be read", number + 1));
+        }
+    }
+}
+
+/// Lines of the input, each with its number.
+type Lines = Vec<(u64, String)>;
+
+/// The next lines that are not blank: at least one, unless the input has ended, and no more than have arrived.
+/// Where one cannot be read, those before it are returned with the error. `number` counts the lines read.
+fn read_lines(
+    input: &mut BufReader<io::Stdin>,
+    number: &mut u64,
+) -> Result<Lines, (Lines, io::Error)> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        match input.read_line(&mut line) {
+            Ok(0) => return Ok(lines),
+            Ok(_) => {
+                *number += 1;
+                let text = line.strip_suffix('\n').unwrap_or(&line);
+                let text = text.strip_suffix('\r').unwrap_or(text);
+                if !text.trim().is_empty() {
+                    lines.push((*number, text.to_owned()));
+                }
+            }
+            Err(error) => return Err((lines, error)),
+        }
+        let waits = !lines.is_empty() && !input.buffer().contains(&b'\n');
+        if lines.len() >= INPUTS_MAX || waits {
+            return Ok(lines);
+        }
+    }
+}
+
+async fn digest_all(
+    service: &Service,
+    args: &DigestArgs,
+    inputs: Vec<String>,
+) -> Vec<(String, Result<DigestAnswer, ServiceError>)> {
+    let mut tasks = JoinSet::new();
+    for (place, input) in inputs.into_iter().enumerate() {
+        let (service, space, scope) = (service.clone(), args.space.clone(), args.scope.clone());
+        tasks.spawn(async move {
+            let answer = service.digest(&space, &scope, &input).await;
+            (place, input, answer)
+        });
+    }
+    let mut answers = tasks.join_all().await;
+    answers.sort_unstable_by_key(|(place, ..)| *place);
+    answers.into_iter().map(|(_, input, answer)| (input, answer)).collect()
+}
+
+fn write(
+    out: &mut impl Write,
+    args: &DigestArgs,
+    input: &str,
+    answer: &DigestAnswer,
+) -> anyhow::Result<()> {
+    if !args.json {
+        return Ok(writeln!(out, "{}", answer.key)?);
+    }
+    let view = AnswerView { space: &args.space, input, key: &answer.key, made: answer.made };
+    Ok(writeln!(out, "{}", serde_json::to_string(&view)?)?)
+}

@@ -1,0 +1,65 @@
+//! The log of `keymill serve`: text for people or JSON for programs, on standard error.
+//!
+//! `cli` starts it before the settings are read, so that what is wrong with them is written like
+//! everything else. With JSON, every line is JSON: greeting and farewell, errors and panics too.
+
+use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use crate::config::LogFormat;
+
+/// How this process writes its log, once it has one.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// The log that is being written.
+#[derive(Debug)]
+pub(super) struct Log {
+    filter: reload::Handle<EnvFilter, Registry>,
+}
+
+/// Begins the log. Until the settings are read, it holds what is worth a warning.
+pub(super) fn start(format: LogFormat) -> Log {
+    let first = EnvFilter::try_new("warn").expect("a level");
+    let (filter, handle) = reload::Layer::new(first);
+    // It would report a full disk by a write that panics.
+    let log = fmt::layer().with_writer(io::stderr).log_internal_errors(false);
+    let log = match format {
+        LogFormat::Text => log.with_target(false).with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => {
+            std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+            log.json().boxed()
+        }
+    };
+    tracing_subscriber::registry().with(filter).with(log).init();
+    let _ = FORMAT.set(format);
+    Log { filter: handle }
+}
+
+impl Log {
+    /// Changes what is logged.
+    pub(super) fn set_level(&self, level: &str) -> anyhow::Result<()> {
+        // What the migrations find to do is said by `store migrate`.
+        let quiet = "refinery_core=warn".parse().expect("a directive");
+        let filter = EnvFilter::try_new(level)?.add_directive(quiet);
+        self.filter.reload(filter).context("the log")
+    }
+}
+
+/// Whether people read what this process writes.
+pub(super) fn is_text() -> bool {
+    !matches!(FORMAT.get(), Some(LogFormat::Json))
+}
+
+/// Says why a command has failed.
+pub(super) fn say_failure(error: &str) {
+    if is_text() {
+        eprintln!("keymill: {error}");
+    } else {
+        tracing::error!("{error}");
+    }
+}

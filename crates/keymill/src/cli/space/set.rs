@@ -1,0 +1,188 @@
+//! `keymill space set`: the settings of a keyspace that may change at any time.
+
+use anyhow::bail;
+use serde_json::Value;
+
+use super::show;
+use crate::cli::usage;
+use crate::lease::LEASE_SIZE_MAX;
+use crate::service::{Service, ServiceError};
+use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Tuning};
+
+pub(in crate::cli) const SET_EXAMPLES: &str = "\
+Only the settings that are given change; `keymill space show` prints all of them. Running instances
+follow with their next heartbeat. A setting that the settings file has for this keyspace, under
+[spaces.NAME], is set again when an instance starts.
+
+The key format (kind, alphabet, length, prefix and so on) cannot change. For longer keys, see
+`keymill space grow`.
+
+Examples:
+  keymill space set links --audit key
+  keymill space set links --lease-size-max 100000 --horizon-seconds 3600
+  keymill space set coupons --low-water 10000 --ttl-seconds 86400
+  keymill space set links --blocklist false";
+
+/// The names of the settings that may change.
+const CHANGEABLE: [&str; 9] = [
+    "audit",
+    "blocklist",
+    "horizon_seconds",
+    "lease_size_min",
+    "lease_size_max",
+    "low_water",
+    "ttl_seconds",
+    "reserve_seconds",
+    "window_seconds",
+];
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+pub(in crate::cli) struct SetArgs {
+    /// Record leases only (batch), or every key with its time and caller before it is handed out (key)
+    #[arg(long)]
+    audit: Option<Audit>,
+    /// Whether keys that the blocklist matches are skipped
+    #[arg(long)]
+    blocklist: Option<bool>,
+    /// How many seconds of demand an instance holds keys for, in case the store is unreachable
+    #[arg(long, value_name = "SECONDS")]
+    horizon_seconds: Option<u64>,
+    /// The fewest keys an instance leases at once
+    #[arg(long, value_name = "KEYS")]
+    lease_size_min: Option<u64>,
+    /// The most keys an instance leases at once
+    #[arg(long, value_name = "KEYS")]
+    lease_size_max: Option<u64>,
+    /// With kind pooled: fill the pool when it has fewer keys than this; 0 never fills it
+    #[arg(long, value_name = "KEYS")]
+    low_water: Option<u64>,
+    /// With kind pooled: how long a key lives once it is handed out; 0 for ever
+    #[arg(long, value_name = "SECONDS")]
+    ttl_seconds: Option<u64>,
+    /// With kind pooled and audit key: when keys that were reserved and not handed out are free again
+    #[arg(long, value_name = "SECONDS")]
+    reserve_seconds: Option<u64>,
+    /// With kind snowflake: how far ahead an instance holds its worker number; it serves that long
+    /// without the store, and the number is unused that long after a crash
+    #[arg(long, value_name = "SECONDS")]
+    window_seconds: Option<u64>,
+}
+
+pub(super) async fn run(
+    service: &Service,
+    name: &str,
+    settings: &SetArgs,
+    json: bool,
+) -> anyhow::Result<()> {
+    let wanted = settings.spec();
+    usage(check(&wanted))?;
+    let kind = service.report(name).await?.record.definition.kind;
+    if let Some(setting) = given(&wanted).iter().find(|(setting, _)| !applies(setting, kind)) {
+        bail!(
+            "`{name}` is of kind {kind}, which has no setting `{}`; `keymill space show {name}` prints the \
+             settings that it has",
+            setting.0
+        );
+    }
+    let tuned = service.tune(name, &wanted).await?.tuned;
+    told(service, name, tuned);
+    show::run(service, name, json).await
+}
+
+/// Says whether settings have changed.
+pub(super) fn told(service: &Service, name: &str, tuned: bool) {
+    if tuned {
+        let seconds = service.limits().heartbeat_every.as_secs_f64();
+        note!(
+            "keymill: changed the settings of `{name}`; running instances follow within {seconds} s"
+        );
+    } else {
+        note!("keymill: the keyspace `{name}` already exists with the same settings");
+    }
+}
+
+/// Refuses values that no keyspace could have.
+pub(super) fn check(wanted: &SpaceSpec) -> Result<(), DefinitionError> {
+    // The widest sizes: whether they fit those on record is another question.
+    let widest = Tuning { lease_size_min: 1, lease_size_max: LEASE_SIZE_MAX, ..Tuning::default() };
+    wanted.tuning_over(&widest).check()
+}
+
+/// The refusal to create a keyspace that exists with another definition, with the command that changes
+/// what may change.
+pub(super) fn different(name: &str, wanted: &SpaceSpec, error: &ServiceError) -> anyhow::Error {
+    match flags(wanted) {
+        flags if flags.is_empty() => {
+            anyhow::anyhow!("{error}. What can change is listed by `keymill space set --help`")
+        }
+        flags => anyhow::anyhow!(
+            "{error}. To change the existing keyspace, run `keymill space set {name}{flags}`"
+        ),
+    }
+}
+
+/// The changeable settings among those given, as they are typed.
+fn flags(wanted: &SpaceSpec) -> String {
+    let typed = |(name, value): (&str, String)| format!(" --{} {value}", name.replace('_', "-"));
+    given(wanted).into_iter().map(typed).collect()
+}
+
+/// The changeable settings among those given, with their values.
+fn given(wanted: &SpaceSpec) -> Vec<(&'static str, String)> {
+    let Ok(Value::Object(given)) = serde_json::to_value(wanted) else { return Vec::new() };
+    let valued = |name: &&'static str| {
+        let value = given.get(*name)?;
+        Some((*name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+    };
+    CHANGEABLE.iter().filter_map(valued).collect()
+}
+
+/// Whether a changeable setting means something for a kind. What is written down of keys is left to the service, which
+/// knows the store as well.
+pub(super) fn applies(setting: &str, kind: Kind) -> bool {
+    match setting {
+        "blocklist" => kind != Kind::Uuid,
+        "horizon_seconds" | "lease_size_min" | "lease_size_max" => {
+            matches!(kind, Kind::Shuffled | Kind::Sequential | Kind::Pooled)
+        }
+        "low_water" | "ttl_seconds" | "reserve_seconds" => kind == Kind::Pooled,
+        "window_seconds" => kind == Kind::Snowflake,
+        _ => true,
+    }
+}
+
+impl SetArgs {
+    /// The same as a keyspace is described, with nothing said of what is permanent.
+    fn spec(&self) -> SpaceSpec {
+        SpaceSpec {
+            audit: self.audit,
+            blocklist: self.blocklist,
+            horizon_seconds: self.horizon_seconds,
+            lease_size_min: self.lease_size_min,
+            lease_size_max: self.lease_size_max,
+            low_water: self.low_water,
+            ttl_seconds: self.ttl_seconds,
+            reserve_seconds: self.reserve_seconds,
+            window_seconds: self.window_seconds,
+            ..SpaceSpec::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_changeable_settings_among_those_given_are_told_as_they_are_typed() {
+        let wanted = SpaceSpec {
+            length: Some(9),
+            audit: Some(Audit::Key),
+            low_water: Some(5),
+            ..SpaceSpec::default()
+        };
+        assert_eq!(flags(&wanted), " --audit key --low-water 5");
+        assert_eq!(flags(&SpaceSpec::default()), "");
+    }
+}

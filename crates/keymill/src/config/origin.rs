@@ -1,0 +1,104 @@
+//! Where each setting comes from: a default, the file, a variable or a flag.
+//!
+//! `Config::load` notes it while it lays one over the other; `config show` prints it, and a wrong
+//! value is reported under the name that it was given by.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::Flags;
+
+/// Where a setting comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody has set it.
+    Default,
+    /// The settings file.
+    File,
+    /// The variable of this name.
+    Variable(String),
+    /// This flag.
+    Flag(&'static str),
+}
+
+/// Where all settings come from.
+#[derive(Debug, Clone, Default)]
+pub struct Origins {
+    file: Option<PathBuf>,
+    by_path: BTreeMap<String, Origin>,
+}
+
+/// Arguments that cannot be right, whatever the other settings are: wrong usage, not a failure.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongUsage(pub String);
+
+impl Origins {
+    /// Where a setting comes from, such as `limits.count_max`.
+    pub fn of(&self, path: &str) -> Origin {
+        self.by_path.get(path).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// The settings file that was read, as an absolute path.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Notes the settings of a file.
+    pub(super) fn add_file(&mut self, path: PathBuf, content: &toml::Table) {
+        self.file = Some(path);
+        self.add_table("", content);
+    }
+
+    /// Notes the settings that flags set.
+    pub(super) fn add_flags(&mut self, flags: &Flags) {
+        for (path, flag, is_set) in [
+            ("listen", "--listen", flags.listen.is_some()),
+            ("listen", "--port", flags.port.is_some()),
+            ("store", "--store", flags.store.is_some()),
+            ("data_dir", "--data-dir", flags.data_dir.is_some()),
+            ("new_store", "--new-store", flags.new_store),
+            ("require_existing", "--require-existing", flags.require_existing),
+            ("allow_unsafe_store", "--allow-unsafe-store", flags.allow_unsafe_store),
+        ] {
+            if is_set {
+                self.set(path, Origin::Flag(flag));
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, path: &str, origin: Origin) {
+        self.by_path.insert(path.to_owned(), origin);
+    }
+
+    /// An error about the value of a setting, under the name that it was given by.
+    pub(super) fn blame(&self, path: &str, error: anyhow::Error) -> anyhow::Error {
+        match self.of(path) {
+            Origin::Flag(flag) => WrongUsage(format!("{flag}: {error:#}")).into(),
+            Origin::Variable(name) => error.context(name),
+            Origin::Default | Origin::File => error.context(path.to_owned()),
+        }
+    }
+
+    fn add_table(&mut self, section: &str, table: &toml::Table) {
+        for (name, value) in table {
+            let path = super::settings::path(section, name);
+            match value {
+                toml::Value::Table(below) => self.add_table(&path, below),
+                _ => self.set(&path, Origin::File),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File => f.write_str("file"),
+            Origin::Variable(name) => write!(f, "variable {name}"),
+            Origin::Flag(flag) => write!(f, "flag {flag}"),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The settings in force, each with where it comes from: what `config show` prints.
+//!
+//! The text can be used as a settings file. Passwords and the secret are not in it.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::settings::{VARIABLES, path};
+use super::{Config, Origin};
+
+/// A section of the settings file, with its values.
+struct Section {
+    path: String,
+    values: Vec<(String, toml::Value)>,
+}
+
+impl Config {
+    /// The settings as TOML, with a comment behind each of them.
+    pub fn to_toml(&self) -> anyhow::Result<String> {
+        let mut text = String::new();
+        let mut line = |line: &str| {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        };
+        match self.origins.file() {
+            Some(file) => line(&format!("# Settings file: {}", file.display())),
+            None => line(&format!(
+                "# Settings file: none. There is no keymill.toml in {}.",
+                std::env::current_dir().unwrap_or_default().display()
+            )),
+        }
+        line(&format!("# Secret: {}.", self.secret_in_words()));
+        for section in self.sections()? {
+            line("");
+            if !section.path.is_empty() {
+                line(&format!("[{}]", section.path));
+            }
+            for (name, value) in section.values {
+                let origin = self.origins.of(&path(&section.path, &name));
+                let setting = format!("{name} = {value}");
+                line(&format!("{setting:<40} # {origin}"));
+            }
+        }
+        Ok(text)
+    }
+
+    /// The same for programs.
+    pub fn to_json(&self) -> anyhow::Result<Value> {
+        let mut settings = serde_json::Map::new();
+        for section in self.sections()? {
+            for (name, value) in section.values {
+                let path = path(&section.path, &name);
+                let mut setting = origin_json(&self.origins.of(&path));
+                setting["value"] = serde_json::to_value(value)?;
+                settings.insert(path, setting);
+            }
+        }
+        let secret = match self.origins.of("secret") {
+            Origin::Default if self.secret.is_none() => Value::Null,
+            Origin::Default => origin_json(&self.origins.of("secret_file")),
+            origin => origin_json(&origin),
+        };
+        let file = self.origins.file().map(|file| file.display().to_string());
+        Ok(json!({ "file": file, "secret": secret, "settings": settings }))
+    }
+
+    fn secret_in_words(&self) -> String {
+        match self.origins.of("secret") {
+            Origin::Default if self.secret.is_none() => {
+                "none is set, so the one in the store is used".to_owned()
+            }
+            Origin::Default => "from `secret_file`, not shown".to_owned(),
+            origin => format!("from the {origin}, not shown"),
+        }
+    }
+
+    /// All settings, in the order of the annotated file.
+    fn sections(&self) -> anyhow::Result<Vec<Section>> {
+        let table = toml::Table::try_from(&self.shown).context("settings")?;
+        let mut sections = Vec::new();
+        collect("", &table, &mut sections);
+        sections.sort_by_key(|section| {
+            VARIABLES.iter().position(|it| it.0 == section.path).unwrap_or(usize::MAX)
+        });
+        Ok(sections)
+    }
+}
+
+/// Collects a section and those below it. One that says nothing counts too: it may be a keyspace with
+/// all defaults.
+fn collect(path: &str, table: &toml::Table, sections: &mut Vec<Section>) {
+    let mut values = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(below) => {
+                collect(&super::settings::path(path, name), below, sections);
+            }
+            value => values.push((name.clone(), value.clone())),
+        }
+    }
+    values.sort_by_key(|(name, _)| {
+        VARIABLES.iter().position(|it| it.0 == path && it.1 == name).unwrap_or(usize::MAX)
+    });
+    if !values.is_empty() || table.is_empty() {
+        sections.push(Section { path: path.to_owned(), values });
+    }
+}
+
+fn origin_json(origin: &Origin) -> Value {
+    match origin {
+        Origin::Default => json!({ "origin": "default" }),
+        Origin::File => json!({ "origin": "file" }),
+        Origin::Variable(name) => json!({ "origin": "variable", "name": name }),
+        Origin::Flag(flag) => json!({ "origin": "flag", "name": flag }),
+    }
+}

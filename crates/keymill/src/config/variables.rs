@@ -1,0 +1,127 @@
+//! `KEYMILL_*` variables that nobody reads: a misspelt one would silently change nothing.
+//!
+//! `Config::load` calls it before anything else is done with the environment.
+
+use anyhow::bail;
+
+use super::mistakes::closest;
+use super::settings::{VARIABLES, variable_name};
+
+const PREFIX: &str = "KEYMILL_";
+
+/// Variables that are no settings, but read all the same.
+const OTHERS: &[&str] = &["KEYMILL_ADMIN_TOKEN", "KEYMILL_CONFIG", "KEYMILL_SECRET"];
+
+/// What variables begin with that belong to tests, proofs and benchmarks of keymill.
+const FOREIGN: &[&str] = &["KEYMILL_BENCH_", "KEYMILL_SNOWFLAKE_", "KEYMILL_TEST_"];
+
+/// Refuses variables that look like settings and are none.
+pub(super) fn refuse_unknown(
+    variables: impl Iterator<Item = (String, String)>,
+) -> anyhow::Result<()> {
+    let settings: Vec<String> =
+        VARIABLES.iter().map(|(section, name, _)| variable_name(section, name)).collect();
+    let is_known = |name: &str| {
+        settings.iter().any(|setting| setting == name)
+            || OTHERS.contains(&name)
+            || FOREIGN.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let mut unknown: Vec<String> = variables
+        .filter(|(name, value)| {
+            name.starts_with(PREFIX) && !is_known(name) && !is_service_link(name, value)
+        })
+        .map(|(name, _)| format!("unknown variable {name}{}", hint(&name, &settings)))
+        .collect();
+    unknown.sort_unstable();
+    if !unknown.is_empty() {
+        bail!("{}", unknown.join("\n"));
+    }
+    Ok(())
+}
+
+/// Whether Kubernetes has set a variable for a service that is called `keymill` or `keymill-…`: it
+/// tells every pod of the namespace where that listens.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let is_of_port = || {
+        let behind = name.split_once("_PORT_").map(|(_, behind)| behind);
+        behind.is_some_and(|behind| behind.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.ends_with("_PORT") && value.contains("://")
+        || is_of_port()
+}
+
+/// What was probably meant.
+fn hint(unknown: &str, settings: &[String]) -> String {
+    let own = unknown.strip_prefix(PREFIX).unwrap_or(unknown);
+    if own.starts_with("SPACES_") {
+        return "; keyspaces are set in the settings file, or with `keymill space create`"
+            .to_owned();
+    }
+    // Its section may have been left out.
+    let of_a_section = VARIABLES
+        .iter()
+        .find(|(_, name, _)| name.to_uppercase() == own)
+        .map(|(section, name, _)| variable_name(section, name));
+    // Without the prefix, which they all share: it would make any two of them alike.
+    let known = settings.iter().map(String::as_str).chain(OTHERS.iter().copied());
+    let close = closest(own, known.filter_map(|known| known.strip_prefix(PREFIX)));
+    let meant = match own {
+        "PORT" | "HOST" | "ADDRESS" => Some("KEYMILL_LISTEN".to_owned()),
+        _ => of_a_section.or_else(|| close.map(|known| format!("{PREFIX}{known}"))),
+    };
+    match meant {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None => "; `keymill config show --default` prints all settings".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_refused_with_the_likely_meant_one() {
+        check("KEYMILL_LISEN", "x", Some("did you mean KEYMILL_LISTEN?"));
+        check("KEYMILL_COUNT_MAX", "7", Some("did you mean KEYMILL_LIMITS_COUNT_MAX?"));
+        check("KEYMILL_LIMIT_THREADS", "7", Some("did you mean KEYMILL_LIMITS_THREADS?"));
+        check("KEYMILL_SECRT", "x", Some("did you mean KEYMILL_SECRET?"));
+        check("KEYMILL_PORT", "8081", Some("did you mean KEYMILL_LISTEN?"));
+        check("KEYMILL_SPACES_LINKS_LENGTH", "7", Some("`keymill space create`"));
+        check("KEYMILL_QQQ", "x", Some("config show --default"));
+    }
+
+    #[test]
+    fn what_belongs_to_others_is_left_alone() {
+        check("KEYMILL_LIMITS_COUNT_MAX", "x", None);
+        check("KEYMILL_SECRET", "x", None);
+        check("KEYMILL_CONFIG", "x", None);
+        check("KEYMILL_TEST_POSTGRES", "x", None);
+        check("KEYMILLS_LISEN", "x", None);
+        check("PATH", "x", None);
+    }
+
+    /// Otherwise no pod would start beside a service of that name.
+    #[test]
+    fn what_kubernetes_says_of_a_service_is_left_alone() {
+        check("KEYMILL_SERVICE_HOST", "10.0.0.1", None);
+        check("KEYMILL_SERVICE_PORT_HTTP", "8080", None);
+        check("KEYMILL_PORT", "tcp://10.0.0.1:8080", None);
+        check("KEYMILL_PORT_8080_TCP_ADDR", "10.0.0.1", None);
+        check("KEYMILL_ADMIN_PORT_9090_TCP", "tcp://10.0.0.1:9090", None);
+    }
+
+    #[track_caller]
+    fn check(name: &str, value: &str, says: Option<&str>) {
+        let refused = refuse_unknown([(name.to_owned(), value.to_owned())].into_iter());
+        match (refused, says) {
+            (Ok(()), None) => {}
+            (Err(error), Some(says)) => {
+                let error = error.to_string();
+                assert!(error.contains(name) && error.contains(says), "{error}");
+            }
+            (refused, _) => panic!("{name}: {refused:?}"),
+        }
+    }
+}
