@@ -25,7 +25,7 @@ pub struct Alphabet {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AlphabetError {
     /// It looks like the name of an alphabet, but there is none of that name.
-    #[error("there is no alphabet `{spec}`; the known ones are {}", known_names())]
+    #[error("there is no alphabet `{spec}`; {} {}", meant(spec), known_names())]
     UnknownName {
         /// What was given.
         spec: String,
@@ -68,30 +68,30 @@ impl Alphabet {
         &["base62", "base58", "base36", "base32", "base64url", "hex", "decimal", "safe"];
 
     /// Reads a name, or the symbols themselves.
+    ///
+    /// Also reads symbols that were probably meant as a name: a keyspace may have been made with them. For a new
+    /// one, ask [`Alphabet::check_spelling`] first.
     pub fn parse(spec: &str) -> Result<Alphabet, AlphabetError> {
         if let Some(symbols) = symbols_of(spec) {
             return Ok(Alphabet::of(symbols));
         }
         // `base63` is made of six distinct letters, but nobody means them.
         let after_base = spec.strip_prefix("base").and_then(|rest| rest.bytes().next());
-        if after_base.is_some_and(|byte| byte.is_ascii_digit()) {
+        let is_name = after_base.is_some_and(|byte| byte.is_ascii_digit());
+        let checked = check_symbols(spec);
+        if is_name || (checked.is_err() && similar_name(spec).is_some()) {
             return Err(AlphabetError::UnknownName { spec: spec.to_owned() });
         }
-        let mut seen = [false; 128];
-        for found in spec.chars() {
-            if !is_url_safe(found) {
-                return Err(AlphabetError::Unsafe { found });
-            }
-            let seen = &mut seen[found as usize];
-            if *seen {
-                return Err(AlphabetError::Repeated { spec: spec.to_owned(), found });
-            }
-            *seen = true;
+        checked.map(|()| Alphabet::of(spec))
+    }
+
+    /// Refuses what differs from a name by one mistake or by case alone, or is most of one. `bas62` is made
+    /// of five distinct symbols, but nobody means them, and an alphabet cannot be changed later.
+    pub fn check_spelling(spec: &str) -> Result<(), AlphabetError> {
+        if symbols_of(spec).is_none() && similar_name(spec).is_some() {
+            return Err(AlphabetError::UnknownName { spec: spec.to_owned() });
         }
-        if !(2..=64).contains(&spec.len()) {
-            return Err(AlphabetError::Size { spec: spec.to_owned(), symbols: spec.len() });
-        }
-        Ok(Alphabet::of(spec))
+        Ok(())
     }
 
     /// The name, when these are the symbols of a named alphabet.
@@ -191,6 +191,57 @@ fn symbols_of(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Refuses what cannot be symbols.
+fn check_symbols(spec: &str) -> Result<(), AlphabetError> {
+    let mut seen = [false; 128];
+    for found in spec.chars() {
+        if !is_url_safe(found) {
+            return Err(AlphabetError::Unsafe { found });
+        }
+        let seen = &mut seen[found as usize];
+        if *seen {
+            return Err(AlphabetError::Repeated { spec: spec.to_owned(), found });
+        }
+        *seen = true;
+    }
+    if !(2..=64).contains(&spec.len()) {
+        return Err(AlphabetError::Size { spec: spec.to_owned(), symbols: spec.len() });
+    }
+    Ok(())
+}
+
+/// The name that begins with the text, or differs from it by one mistake, in any case.
+fn similar_name(spec: &str) -> Option<&'static str> {
+    let spec = spec.to_ascii_lowercase();
+    // `base64` is the beginning of a name, and one digit away from another.
+    let begins = |name: &&&str| spec.len() > "base".len() && name.starts_with(&spec);
+    let similar = |name: &&&str| is_one_edit(name.as_bytes(), spec.as_bytes());
+    let names = Alphabet::NAMES;
+    names.iter().find(begins).or_else(|| names.iter().find(similar)).copied()
+}
+
+/// Whether two texts differ by no more than one letter that is inserted, missing or replaced, or by two neighbours that
+/// are swapped.
+fn is_one_edit(one: &[u8], other: &[u8]) -> bool {
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    let same = short.iter().zip(long).take_while(|(one, other)| one == other).count();
+    match (&short[same..], &long[same..]) {
+        ([], []) => true,
+        ([a, b, short @ ..], [c, d, long @ ..]) if (a, b) == (d, c) && short == long => true,
+        (short, [_, long @ ..]) if short.len() == long.len() => short == long,
+        ([_, short @ ..], [_, long @ ..]) => short == long,
+        _ => false,
+    }
+}
+
+/// What leads from an unknown name to the known ones: the one that was probably meant, if there is one.
+fn meant(spec: &str) -> String {
+    match similar_name(spec) {
+        Some(name) => format!("did you mean `{name}`? The known ones are"),
+        None => "the known ones are".to_owned(),
+    }
+}
+
 fn known_names() -> String {
     Alphabet::NAMES.join(", ")
 }
@@ -233,6 +284,36 @@ mod tests {
         check_refused("a", "has 1");
         let all = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
         check_refused(all, "has 65");
+    }
+
+    #[test]
+    fn a_name_with_one_mistake_is_refused_where_a_keyspace_is_made() {
+        for (spec, meant) in [
+            ("bas62", "base62"),
+            ("bse62", "base62"),
+            ("abse62", "base62"),
+            ("basd62", "base62"),
+            ("BASE62", "base62"),
+            ("base6", "base62"),
+            ("base64", "base64url"),
+            ("hexa", "hex"),
+            ("HEX", "hex"),
+            ("ehx", "hex"),
+            ("hex.", "hex"),
+            ("hexx", "hex"),
+            ("decima", "decimal"),
+            ("save", "safe"),
+        ] {
+            let error = Alphabet::check_spelling(spec).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{spec}`; did you mean `{meant}`?")), "{error}");
+        }
+        for spec in
+            Alphabet::NAMES.iter().chain(&["01", "abc", "base", "xyz-_.~", HEX, SAFE, "b6s2ae"])
+        {
+            assert_eq!(Alphabet::check_spelling(spec), Ok(()), "{spec}");
+        }
+        // One that was made in the past has them for good.
+        assert_eq!(Alphabet::parse("bas62").unwrap().size(), 5);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum BlocklistError {
         found: char,
     },
     /// The table would take too much memory.
-    #[error("the blocklist is too long: its words may have {LETTERS_MAX} characters in all")]
+    #[error("the blocklist is too long: its words may have {LETTERS_MAX} characters in total")]
     TooLong,
 }
 

@@ -58,7 +58,7 @@ pub enum CodecError {
         offset: u64,
     },
     /// Not even the first number can be written.
-    #[error("the offset {offset} leaves no key: there are only {capacity}")]
+    #[error("the offset {offset} leaves no keys: the shape allows only {capacity}")]
     OffsetBeyondCapacity {
         /// What was given.
         offset: u64,
@@ -67,8 +67,8 @@ pub enum CodecError {
     },
     /// So short a key cannot be shuffled securely.
     #[error(
-        "{capacity} keys are too few to shuffle, it takes {DOMAIN_MIN}: \
-         make them {length_needed} characters long (or more), or use a larger alphabet"
+        "this alphabet and length allow only {capacity} keys; shuffling needs at least \
+         {DOMAIN_MIN}: use length {length_needed} or more, or a larger alphabet"
     )]
     TooSmallToShuffle {
         /// How many keys the shape can write.
@@ -78,8 +78,8 @@ pub enum CodecError {
     },
     /// Plain integers have no fixed length to shuffle within.
     #[error(
-        "plain integers (length 0) cannot be shuffled: \
-         give the keys a length, at least {length_needed}, or make the space sequential"
+        "plain integers (length 0) cannot be shuffled: use length {length_needed} or more, or kind \
+         `sequential`"
     )]
     PlainIntegersCannotBeShuffled {
         /// The shortest length that would do for this alphabet.

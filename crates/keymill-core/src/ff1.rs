@@ -50,7 +50,7 @@ pub enum Ff1Error {
         length: u8,
     },
     /// There are so few strings that the permutation could be found out.
-    #[error("FF1 needs at least {DOMAIN_MIN} strings, {radix}^{length} is less")]
+    #[error("FF1 needs at least {DOMAIN_MIN} strings; {radix}^{length} is less")]
     Domain {
         /// What was given.
         radix: u8,
@@ -58,7 +58,7 @@ pub enum Ff1Error {
         length: u8,
     },
     /// The key is not one of this cipher.
-    #[error("the cipher does not take a key of {bytes} bytes")]
+    #[error("the cipher does not accept a key of {bytes} bytes")]
     Key {
         /// The length of the key.
         bytes: usize,

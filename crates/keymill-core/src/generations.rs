@@ -47,7 +47,9 @@ pub enum GenerationError {
         last: u8,
     },
     /// There are no ordinals for it.
-    #[error("the keyspace has as many keys as can be counted: longer ones would never be reached")]
+    #[error(
+        "the keyspace already has the maximum number of keys, so longer ones would never be used"
+    )]
     Full,
 }
 

@@ -252,10 +252,14 @@ impl Shape {
             return Err(DecodeError::LeadingZero);
         }
         let size = u128::from(self.alphabet().size());
-        let number = digits.iter().fold(0, |number, &digit| number * size + u128::from(digit));
-        // With a length this cannot be: all its digit strings are numbers below the capacity.
-        if number >= self.capacity {
-            return Err(DecodeError::TooLarge);
+        let mut number = 0_u128;
+        for &digit in digits {
+            number = number * size + u128::from(digit);
+            // With a length this cannot be: all its digit strings are numbers below the capacity. Without
+            // one, what goes on would soon not fit.
+            if number >= self.capacity {
+                return Err(DecodeError::TooLarge);
+            }
         }
         Ok(number)
     }

@@ -52,7 +52,7 @@ pub struct Fields {
 pub enum LayoutError {
     /// It is neither a name nor bits.
     #[error(
-        "`{text}` is no layout: give the bits of time, worker and sequence, such as `41/10/12`, \
+        "`{text}` is not a layout: give the bits of time, worker and sequence, such as `41/10/12`, \
          with letters and the length of a tick where they differ, such as `39/s8/w16@10ms`, or \
          name one of {}",
         known_names()
@@ -71,7 +71,7 @@ pub enum LayoutError {
         text: String,
     },
     /// Ticks are too short or too long.
-    #[error("the ticks of `{text}` cannot be: one lasts 1ms to 60s, such as `@10ms` or `@1s`")]
+    #[error("the tick in `{text}` must be from 1ms to 60s, such as `@10ms` or `@1s`")]
     Unit {
         /// What was given.
         text: String,
@@ -94,7 +94,7 @@ pub enum LayoutError {
     /// IDs would not fit a signed 64-bit integer.
     #[error(
         "a layout has at most {BITS_MAX} bits, so that IDs fit a signed 64-bit integer; {layout} \
-         has {}: take {} off",
+         has {}: remove {}",
         layout.bits(),
         layout.bits() - BITS_MAX
     )]

@@ -85,7 +85,7 @@ fn parameters_that_cannot_be_are_refused_with_the_reason() {
     let sequential = |step, offset| Codec::sequential(shape("decimal", 2), step, offset);
     check_refused(sequential(0, 0), "the step must be at least 1");
     check_refused(sequential(3, 3), "the offset 3 must be below the step 3");
-    check_refused(sequential(1000, 100), "there are only 100");
+    check_refused(sequential(1000, 100), "allows only 100");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_space_too_small_to_shuffle_says_which_length_would_do() {
             panic!("{error}");
         };
         assert_eq!(length_needed, expected, "{alphabet}");
-        assert!(error.to_string().contains(&format!("make them {expected} characters long")));
+        assert!(error.to_string().contains(&format!("use length {expected} or more")));
         Codec::shuffled(shape(alphabet, length_needed), 1, 0, &KEY).unwrap();
     }
     let plain = Codec::shuffled(shape("decimal", 0), 1, 0, &KEY);

@@ -64,7 +64,11 @@ fn what_is_no_key_is_refused_with_the_reason() {
     check_refused("base32,8,group=4", "1234-567", length(8, 7));
     check_refused("decimal,0", "007", DecodeError::LeadingZero);
     check_refused("decimal,0", "9223372036854775808", DecodeError::TooLarge);
-    check_refused("decimal,0", &"9".repeat(100), DecodeError::TooLarge);
+    for digits in [19, 38, 39, 40, 64, 100] {
+        check_refused("decimal,0", &"9".repeat(digits), DecodeError::TooLarge);
+    }
+    // 2^128, which would be 0 again.
+    check_refused("decimal,0", "340282366920938463463374607431768211456", DecodeError::TooLarge);
     check_refused("decimal,0", "", DecodeError::Empty);
     check_refused("decimal,0,check", "0", DecodeError::Empty);
     check_refused("base62,7,check", "00000001", DecodeError::Check);

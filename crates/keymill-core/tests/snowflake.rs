@@ -115,7 +115,7 @@ fn what_is_no_layout_is_refused_with_what_would_be() {
         "41/10/12@10ms@10ms",
         "41/10/12@10ms ",
     ] {
-        check_refused(text, &format!("`{text}` is no layout"));
+        check_refused(text, &format!("`{text}` is not a layout"));
     }
     check_refused("facebook", "such as `41/10/12`");
     check_refused("facebook", "such as `39/s8/w16@10ms`");
@@ -131,14 +131,14 @@ fn bits_and_ticks_that_cannot_be_are_refused_with_the_reason() {
     check_refused("30/s12/w99", "a worker has at most 16 bits, not 99");
     check_refused("30/0/32", "a sequence has at most 31 bits, not 32");
     check_refused("42/10/12", "at most 63 bits");
-    check_refused("42/10/12", "42/10/12 has 64: take 1 off");
-    check_refused("99/s31/w16@10ms", "99/s31/w16@10ms has 146: take 83 off");
-    check_refused("41/10/12@0ms", "the ticks of `41/10/12@0ms` cannot be");
-    check_refused("41/10/12@0s", "one lasts 1ms to 60s");
-    check_refused("41/10/12@60001ms", "one lasts 1ms to 60s");
-    check_refused("41/10/12@61s", "one lasts 1ms to 60s");
-    check_refused("41/10/12@4294968s", "one lasts 1ms to 60s");
-    check_refused("41/10/12@99999999999999999999ms", "one lasts 1ms to 60s");
+    check_refused("42/10/12", "42/10/12 has 64: remove 1");
+    check_refused("99/s31/w16@10ms", "99/s31/w16@10ms has 146: remove 83");
+    check_refused("41/10/12@0ms", "the tick in `41/10/12@0ms` must be");
+    check_refused("41/10/12@0s", "must be from 1ms to 60s");
+    check_refused("41/10/12@60001ms", "must be from 1ms to 60s");
+    check_refused("41/10/12@61s", "must be from 1ms to 60s");
+    check_refused("41/10/12@4294968s", "must be from 1ms to 60s");
+    check_refused("41/10/12@99999999999999999999ms", "must be from 1ms to 60s");
 }
 
 #[test]

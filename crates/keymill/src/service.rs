@@ -13,6 +13,7 @@ mod health;
 mod heartbeat;
 mod ids;
 mod import;
+mod input;
 mod ledger;
 mod moving;
 mod names;
@@ -20,14 +21,17 @@ mod pool;
 mod registry;
 mod spaces;
 mod take;
+mod unwritten;
 mod used;
 mod uuid;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use keymill_core::Blocklist;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -40,12 +44,14 @@ pub use explain::{Explanation, State};
 pub use health::{Health, Problem};
 pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
+pub use input::check_caller;
 pub use moving::{ExportCheck, Exported, MovedFile};
 pub use names::{AliasRules, Imported};
 pub use pool::Filling;
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
-pub use take::{Taken, check_caller};
+pub use take::Taken;
+pub use unwritten::{Unwritten, Withdrawn};
 
 use crate::clock::Clock;
 use crate::floor::Floors;
@@ -108,10 +114,13 @@ pub struct Service {
 struct Inner {
     store: Arc<dyn Store>,
     floors: Arc<Floors>,
-    master: Master,
-    blocklist: Arc<Blocklist>,
-    alias_rules: AliasRules,
+    /// None where the service was started to read, and nobody gave one.
+    master: Option<Master>,
+    blocklist: ArcSwap<Blocklist>,
+    alias_rules: ArcSwap<AliasRules>,
     limits: Limits,
+    /// Of the limits, the one that may change at any time.
+    count_max: AtomicU32,
     worker: Option<u32>,
     clock: Clock,
     require_existing: bool,
@@ -132,6 +141,16 @@ struct Inner {
 impl Service {
     /// Starts an instance on a store: makes or finds the secret, and begins to heartbeat.
     pub async fn start(setup: Setup) -> Result<Service, ServiceError> {
+        Service::start_with(setup, true).await
+    }
+
+    /// Starts an instance to read records and change settings. It makes no secret, and needs none: what
+    /// cannot be done without is refused when it is asked for.
+    pub async fn start_to_read(setup: Setup) -> Result<Service, ServiceError> {
+        Service::start_with(setup, false).await
+    }
+
+    async fn start_with(setup: Setup, needs_secret: bool) -> Result<Service, ServiceError> {
         let store = setup.store;
         let identity = store.identity().await?;
         let mut files = vec![setup.data_dir.join("floors.json")];
@@ -145,8 +164,11 @@ impl Service {
             }
         })?;
         let master = match setup.secret {
-            Some(master) => master,
-            None => stored_secret(&*store, &floors, setup.require_existing).await?,
+            Some(master) => Some(master),
+            None if needs_secret => {
+                Some(stored_secret(&*store, &floors, setup.require_existing).await?)
+            }
+            None => store.secret(None).await?.map(Master::made_up),
         };
         let runtime = tokio::runtime::Handle::current();
         let floors = Arc::new(floors);
@@ -160,9 +182,10 @@ impl Service {
             store,
             floors,
             master,
-            blocklist: Arc::new(setup.blocklist),
-            alias_rules: setup.alias_rules,
+            blocklist: ArcSwap::from_pointee(setup.blocklist),
+            alias_rules: ArcSwap::from_pointee(setup.alias_rules),
             limits: setup.limits,
+            count_max: AtomicU32::new(setup.limits.count_max),
             worker: setup.worker,
             clock: setup.clock,
             require_existing: setup.require_existing,
@@ -192,7 +215,9 @@ impl Service {
         let mut tasks = std::mem::take(&mut *self.tasks());
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(time_max, all).await.is_err() {
-            tracing::warn!("gave up giving leases back after {time_max:?}");
+            tracing::warn!(
+                "gave up returning unused keys after {time_max:?}; they are never handed out"
+            );
         }
     }
 
@@ -220,12 +245,29 @@ impl Service {
 
     /// How much of everything.
     pub fn limits(&self) -> Limits {
-        self.inner.limits
+        let count_max = self.inner.count_max.load(Ordering::Relaxed);
+        Limits { count_max, ..self.inner.limits }
     }
 
-    /// The secret behind the spaces.
-    pub fn master(&self) -> &Master {
-        &self.inner.master
+    /// Changes what may change while the instance runs: keys not to hand out, what aliases may look
+    /// like, and the most keys in one take.
+    pub fn reload(&self, blocklist: Blocklist, alias_rules: AliasRules, count_max: u32) {
+        self.inner.blocklist.store(Arc::new(blocklist));
+        self.inner.alias_rules.store(Arc::new(alias_rules));
+        self.inner.count_max.store(count_max, Ordering::Relaxed);
+        for space in self.known_spaces() {
+            space.blocklist.store(self.blocklist_of(&space.record().tuning));
+        }
+    }
+
+    /// The secret behind the spaces, where there is one at hand.
+    pub fn master(&self) -> Option<&Master> {
+        self.inner.master.as_ref()
+    }
+
+    /// The secret, to make the keys of a space with.
+    fn master_for(&self, space: &str) -> Result<&Master, ServiceError> {
+        self.master().ok_or_else(|| ServiceError::SecretMissing { space: space.to_owned() })
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

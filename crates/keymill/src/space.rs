@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub use definition::{Definition, Difference};
 pub use spec::SpaceSpec;
+#[cfg(feature = "cli")]
+pub(crate) use spec::parse_time;
 pub use timeline::Timeline;
 pub use tuning::{Audit, Tuning};
 
@@ -38,11 +40,11 @@ pub enum Kind {
     /// Shuffled keys that are written out in advance, and keys that the user imports: rows that
     /// move from one table to another.
     Pooled,
-    /// The key of an input is made of the input: the same one gives the same key.
+    /// Keys made from inputs: the same input always gives the same key.
     Digest,
-    /// Numbers made of the time, the instance and a sequence: in the order of time.
+    /// Numbers made of the time, the instance and a sequence, ordered by time.
     Snowflake,
-    /// UUIDs, of which nothing is on record.
+    /// UUIDs, which are not recorded.
     Uuid,
 }
 

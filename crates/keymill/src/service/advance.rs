@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use keymill_core::Located;
 
+use super::input::check_space;
 use super::spaces::bad_setting;
 use super::{Service, ServiceError, Space};
 use crate::floor::{Mark, floor_of, raise_to};
@@ -112,7 +113,7 @@ impl Service {
             Kind::Shuffled | Kind::Sequential | Kind::Pooled
         ) {
             return Err(ServiceError::WrongKind(format!(
-                "keys of `{name}` are not counted, so none of them is the highest"
+                "keys of `{name}` are not numbered, so there is no highest key to go beyond"
             )));
         }
         Ok(HighestKeys {
@@ -131,6 +132,7 @@ impl Service {
         name: &str,
         ask: AdvanceAsk,
     ) -> Result<AdvancePlan, ServiceError> {
+        check_space(name)?;
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?.mark;
         let sighted = inner.store.sighted(name).await?.unwrap_or_default();
@@ -216,7 +218,7 @@ impl Service {
         if highest.is_empty() {
             return Err(bad_setting(
                 "--beyond-keys",
-                format!("has no generated key of `{}`; say how far with --to", space.name),
+                format!("has no generated key of `{}`; pass --to instead", space.name),
             ));
         }
         Ok(highest)
@@ -264,9 +266,10 @@ fn longer_keys(name: &str, count: u64) -> ServiceError {
     bad_setting(
         "--beyond-keys",
         format!(
-            "has {count} keys, or more, that are longer than any of `{name}`: it may have grown after the \
-             backup. Then run `keymill space grow {name} --length N` first, with the same lengths as \
-             before. If they are no keys of `{name}`, such as aliases, pass --ignore-longer"
+            "has {count} or more keys that are longer than any key of `{name}`, which may have \
+             grown after the backup. If so, run `keymill space grow {name} --length N` first, with \
+             the same lengths as before. If they are not keys of `{name}` but aliases, for \
+             example, pass --ignore-longer"
         ),
     )
 }
@@ -276,10 +279,10 @@ fn nothing_seen(space: &SpaceRecord) -> ServiceError {
     ServiceError::WrongKind(match space.definition.kind {
         Kind::Uuid => format!("`{name}` needs no advance: UUIDs are not leased"),
         _ => format!(
-            "nothing shows that keys of `{name}` were handed out from ordinal {next} on: neither this \
-             data directory nor a running instance has seen any. If you are sure that none were, you \
-             are done. If not, start no instance, and say how far to go with --to ORDINAL, or name the \
-             keys in use with --beyond-keys FILE"
+            "nothing shows that keys of `{name}` were handed out from ordinal {next} on: neither \
+             this data directory nor a running instance has seen any. If you are sure that none \
+             were, you are done. If not, do not start an instance; pass --to ORDINAL, or the keys \
+             in use with --beyond-keys FILE"
         ),
     })
 }
@@ -288,11 +291,11 @@ fn digests_may_be_lost(space: &SpaceRecord, seen: Mark) -> ServiceError {
     let seen = seen.grown.list().last().copied().unwrap_or_default();
     let (name, length) = (&space.name, space.definition.length_last().max(seen) + 1);
     ServiceError::WrongKind(format!(
-        "`{name}` makes digests, and keys that were given since the backup may be given to other \
-         inputs. Either run `keymill space grow {name} --length {length}`: known inputs keep their \
-         keys, and new ones get longer keys, which cannot have been given (where it may have grown since \
-         the backup, take a length that it never had). Or digest every input \
-         since the backup again before any other, and say so with --inputs-again"
+        "`{name}` makes digests, and could assign keys that were assigned since the backup to \
+         other inputs. Either run `keymill space grow {name} --length {length}`: known inputs keep \
+         their keys, and new ones get longer keys, which were never assigned (if the keyspace may \
+         have grown since the backup, use a length that it never had). Or digest every input since \
+         the backup again before any other, then pass --inputs-again"
     ))
 }
 
@@ -317,8 +320,8 @@ fn fence(
     if fence > far && asked != Some(fence) {
         let at = timeline.time_of(fence);
         let problem = format!(
-            "would have to be {fence}, which is {at}: a clock was that far ahead, and there would be \
-             no IDs until then. Make a new keyspace, or say `--to {fence}`"
+            "would have to be {fence}, which is {at}: a clock was that far ahead, and there would \
+             be no IDs until then. Create a new keyspace, or pass `--to {fence}`"
         );
         return Err(bad_setting("--to", problem));
     }

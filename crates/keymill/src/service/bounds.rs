@@ -34,7 +34,8 @@ impl Service {
             let shape = space.record().definition.shape().map_err(DefinitionError::from)?;
             if shape.length() > 0 && !shape.is_sorted() {
                 return Err(ServiceError::WrongKind(format!(
-                    "the texts of `{name}` are not in the order of their IDs: its alphabet is not"
+                    "keys of `{name}` do not sort in the order of their IDs, because its alphabet \
+                     is not sorted"
                 )));
             }
             let bounds = timeline.bounds(from, to);
@@ -46,7 +47,7 @@ impl Service {
         }
         if kind != Kind::Sequential {
             return Err(ServiceError::WrongKind(format!(
-                "`{name}` is {kind}: its keys are in no order of time"
+                "keys of `{name}` are not ordered by time: its kind is {kind}"
             )));
         }
         let mut found: Option<(u64, u64)> = None;

@@ -1,5 +1,6 @@
 //! Digests: the same input has the same key, from any instance at any time.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -7,7 +8,7 @@ use keymill_core::Located;
 use zeroize::Zeroizing;
 
 use super::{Service, ServiceError, Space};
-use crate::digest::Digester;
+use crate::digest::{Digester, Prepared};
 use crate::fence::make_sure_or_burn;
 use crate::floor::{Floors, floor_of};
 use crate::group_commit::GroupCommit;
@@ -23,6 +24,8 @@ const TRIES_AT_ONCE: usize = 8;
 const OUTDATED_MAX: usize = 3;
 /// The most inputs of one commit.
 const INPUTS_MAX: usize = 1_000;
+/// After how many inputs others get a turn: some tenths of a millisecond.
+const INPUTS_TURN: usize = 32;
 
 /// The key of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub(super) struct Digests {
     key: Zeroizing<[u8; 32]>,
     /// Of the last generation that this instance has met: new inputs get keys of its length.
     last: ArcSwap<LastDigester>,
-    group: GroupCommit<Asked, Option<DigestKey>>,
+    group: GroupCommit<Vec<Asked>, Vec<Option<DigestKey>>>,
 }
 
 /// How inputs become keys of a generation, and how many generations there were.
@@ -54,8 +57,7 @@ struct LastDigester {
 type Asked = (DigestInput, usize);
 
 impl Service {
-    /// The key of an input, within a scope. Where the space has grown meanwhile, keys are chosen again:
-    /// what is new gets the length of the last generation.
+    /// The key of an input, within a scope.
     pub async fn digest(
         &self,
         name: &str,
@@ -63,20 +65,57 @@ impl Service {
         input: &str,
     ) -> Result<DigestAnswer, ServiceError> {
         let space = self.space(name).await?;
-        let digests = space.digests.as_ref().ok_or_else(|| {
-            ServiceError::WrongKind(format!("`{name}` makes no digests: its kind is not `digest`"))
-        })?;
+        let mut answers = self.digest_some(&space, scope, &[input]).await?;
+        Ok(answers.pop().expect("an answer for each input"))
+    }
+
+    /// The keys of inputs, in their order, up to a thousand to a commit. Where one cannot be digested
+    /// none is; where the store fails on the way, the first ones may have their keys already, and get
+    /// the same ones when they are asked for again.
+    pub async fn digest_all(
+        &self,
+        name: &str,
+        scope: &str,
+        inputs: &[String],
+    ) -> Result<Vec<DigestAnswer>, ServiceError> {
+        let too_many = |_| ServiceError::BadCount { max: self.inner.limits.count_max };
+        self.check_count(u32::try_from(inputs.len()).map_err(too_many)?)?;
+        let space = self.space(name).await?;
+        let last = space.digests()?.last_of(&space)?;
+        for (place, input) in inputs.iter().enumerate() {
+            if let Err(problem) = last.digester.prepare(scope, input) {
+                return Err(ServiceError::BadInputs { place, problem });
+            }
+            yield_after(place, INPUTS_TURN).await;
+        }
+        let mut answers = Vec::with_capacity(inputs.len());
+        for some in inputs.chunks(INPUTS_MAX) {
+            let some: Vec<&str> = some.iter().map(String::as_str).collect();
+            answers.extend(self.digest_some(&space, scope, &some).await?);
+        }
+        Ok(answers)
+    }
+
+    /// The keys of inputs that fit one commit. Where the space has grown meanwhile, keys are chosen
+    /// again: what is new gets the length of the last generation.
+    async fn digest_some(
+        &self,
+        space: &Space,
+        scope: &str,
+        inputs: &[&str],
+    ) -> Result<Vec<DigestAnswer>, ServiceError> {
+        let digests = space.digests()?;
         for _ in 0..OUTDATED_MAX {
-            let last = digests.last_of(&space)?;
+            let last = digests.last_of(space)?;
             // Names that are older than their generation may be spelt otherwise than a candidate is.
             let (capacity, reached) = (space.keys.capacity(), space.record().mark);
             space.keys.reach(&*self.inner.store, capacity, reached).await?;
-            match digests.find(&space, &last, scope, input).await? {
+            match digests.find(space, &last, scope, inputs).await? {
                 Some(found) => return Ok(found),
-                None => space.keys.follow(&self.inner.store.space(name).await?)?,
+                None => space.keys.follow(&self.inner.store.space(&space.name).await?)?,
             }
         }
-        Err(StoreError::Outdated(name.to_owned()).into())
+        Err(StoreError::Outdated(space.name.clone()).into())
     }
 
     /// What makes digests, for a space of that kind.
@@ -85,7 +124,7 @@ impl Service {
         if record.definition.kind != Kind::Digest {
             return Ok(None);
         }
-        let key = inner.master.digest_key(&record.name);
+        let key = self.master_for(&record.name)?.digest_key(&record.name);
         let writer = Arc::new(Writer {
             space: record.name.clone(),
             store: inner.store.clone(),
@@ -95,7 +134,7 @@ impl Service {
             let writer = writer.clone();
             async move { writer.write(inputs).await }
         };
-        let group = GroupCommit::start(&inner.runtime, INPUTS_MAX, |_| 1, commit);
+        let group = GroupCommit::start(&inner.runtime, INPUTS_MAX, Vec::len, commit);
         let last = ArcSwap::from_pointee(last_digester(&key, &record.definition)?);
         Ok(Some(Digests { key, last, group }))
     }
@@ -123,41 +162,81 @@ impl Digests {
         Ok(self.last.load_full())
     }
 
-    /// The key of an input; `None` where the space has grown meanwhile.
+    /// The keys of inputs; `None` where the space has grown meanwhile.
     async fn find(
         &self,
         space: &Space,
         last: &LastDigester,
         scope: &str,
-        input: &str,
-    ) -> Result<Option<DigestAnswer>, ServiceError> {
-        let prepared = last.digester.prepare(scope, input)?;
-        let hash = *prepared.input_hash().as_bytes();
-        let mut attempts = 0..TRIES_MAX;
-        while !attempts.is_empty() {
-            let (mut candidates, mut tries) = (Vec::new(), Vec::new());
-            for attempt in attempts.by_ref() {
-                let key = prepared.candidate(attempt);
-                if !space.blocks(&key) && !space.has_early_name(&key) {
-                    candidates.push(key.as_str().to_owned());
-                    tries.push(attempt + 1);
-                }
-                if candidates.len() == TRIES_AT_ONCE {
-                    break;
-                }
+        inputs: &[&str],
+    ) -> Result<Option<Vec<DigestAnswer>>, ServiceError> {
+        let mut searches = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            searches.push(Search::new(last.digester.prepare(scope, input)?));
+        }
+        loop {
+            let mut open: Vec<&mut Search<'_>> =
+                searches.iter_mut().filter(|search| search.found.is_none()).collect();
+            if open.is_empty() {
+                break;
             }
-            let asked = (DigestInput { hash, candidates }, last.generations);
+            let mut asked = Vec::with_capacity(open.len());
+            for (place, search) in open.iter_mut().enumerate() {
+                if search.attempts.is_empty() {
+                    let space = space.name.clone();
+                    return Err(ServiceError::Exhausted { space, held_elsewhere: 0 });
+                }
+                asked.push((search.next(space), last.generations));
+                yield_after(place, INPUTS_TURN).await;
+            }
             let found = match self.group.ask(asked).await {
                 Err(StoreError::Outdated(_)) => return Ok(None),
                 found => found?,
             };
-            if let Some(found) = found {
-                let tries = found.made.map_or(0, |number| tries[number]);
-                let made = found.made.is_some();
-                return Ok(Some(DigestAnswer { key: found.key, made, tries }));
+            for (search, found) in open.into_iter().zip(found) {
+                search.found = found;
             }
         }
-        Err(ServiceError::Exhausted { space: space.name.clone(), held_elsewhere: 0 })
+        Ok(Some(searches.into_iter().filter_map(Search::into_answer).collect()))
+    }
+}
+
+/// The search for the key of one input.
+struct Search<'a> {
+    prepared: Prepared<'a>,
+    /// Which candidates were not tried yet.
+    attempts: Range<u8>,
+    /// Which of them were offered last, counted from 1.
+    tries: Vec<u8>,
+    found: Option<DigestKey>,
+}
+
+impl<'a> Search<'a> {
+    fn new(prepared: Prepared<'a>) -> Search<'a> {
+        Search { prepared, attempts: 0..TRIES_MAX, tries: Vec::new(), found: None }
+    }
+
+    /// What to ask the store next.
+    fn next(&mut self, space: &Space) -> DigestInput {
+        let mut candidates = Vec::new();
+        self.tries.clear();
+        for attempt in self.attempts.by_ref() {
+            let key = self.prepared.candidate(attempt);
+            if !space.blocks(&key) && !space.has_early_name(&key) {
+                candidates.push(key.as_str().to_owned());
+                self.tries.push(attempt + 1);
+            }
+            if candidates.len() == TRIES_AT_ONCE {
+                break;
+            }
+        }
+        DigestInput { hash: *self.prepared.input_hash().as_bytes(), candidates }
+    }
+
+    fn into_answer(self) -> Option<DigestAnswer> {
+        let DigestKey { key, made } = self.found?;
+        let tries = made.map_or(0, |number| self.tries[number]);
+        Some(DigestAnswer { key, made: made.is_some(), tries })
     }
 }
 
@@ -168,6 +247,14 @@ impl std::fmt::Debug for Digests {
 }
 
 impl Space {
+    /// What makes its digests, if that is its kind.
+    fn digests(&self) -> Result<&Digests, ServiceError> {
+        self.digests.as_ref().ok_or_else(|| {
+            let name = &self.name;
+            ServiceError::WrongKind(format!("`{name}` makes no digests: its kind is not `digest`"))
+        })
+    }
+
     /// Whether its keys are made of inputs.
     pub(super) fn is_digest(&self) -> bool {
         self.digests.is_some()
@@ -190,10 +277,15 @@ struct Writer {
 }
 
 impl Writer {
-    async fn write(&self, asked: Vec<Asked>) -> Result<Vec<Option<DigestKey>>, StoreError> {
+    async fn write(
+        &self,
+        asked: Vec<Vec<Asked>>,
+    ) -> Result<Vec<Vec<Option<DigestKey>>>, StoreError> {
+        let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
         // Where some were chosen by fewer generations, all are chosen again.
-        let generations = asked.iter().map(|(_, generations)| *generations).min().unwrap_or(1);
-        let inputs = asked.into_iter().map(|(input, _)| input).collect();
+        let all = asked.iter().flatten();
+        let generations = all.map(|(_, generations)| *generations).min().unwrap_or(1);
+        let inputs = asked.into_iter().flatten().map(|(input, _)| input).collect();
         let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
         let floor = floor_of(&self.floors, &self.space).await?;
         let batch = DigestBatch { space: self.space.clone(), inputs, generations, floor };
@@ -210,6 +302,14 @@ impl Writer {
             skips_in: 0..0,
         };
         make_sure_or_burn(&*self.store, &self.floors, &change).await?;
-        Ok(digested.keys)
+        let mut keys = digested.keys.into_iter();
+        Ok(sizes.into_iter().map(|size| keys.by_ref().take(size).collect()).collect())
+    }
+}
+
+/// Lets others have a turn after every so many inputs.
+async fn yield_after(place: usize, many: usize) {
+    if place % many == many - 1 {
+        tokio::task::yield_now().await;
     }
 }

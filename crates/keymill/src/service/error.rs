@@ -26,15 +26,33 @@ pub enum ServiceError {
         /// The longest, in bytes.
         max: usize,
     },
+    /// The owner of a name cannot be one.
+    #[error("owner must have at most {max} bytes, and no control characters")]
+    BadOwner {
+        /// The longest, in bytes.
+        max: usize,
+    },
+    /// The place in a list is none.
+    #[error("`after` must be the `next` value of a page")]
+    BadAfter,
     /// The input cannot be digested.
     #[error(transparent)]
     BadInput(#[from] DigestError),
+    /// One of several inputs cannot be digested.
+    #[error("inputs[{place}]: {problem}")]
+    BadInputs {
+        /// Its place among them, from 0.
+        place: usize,
+        /// What is wrong with it.
+        problem: DigestError,
+    },
     /// The definition contradicts itself.
     #[error(transparent)]
     BadDefinition(#[from] DefinitionError),
     /// The store has the space with another definition.
     #[error(
-        "the keyspace `{space}` is different in the store: {}. A definition is permanent; give the new one another name",
+        "the keyspace `{space}` already exists with different settings: {}. These settings cannot change \
+         later; create a keyspace with another name",
         list(differences)
     )]
     DifferentDefinition {
@@ -58,8 +76,8 @@ pub enum ServiceError {
     },
     /// The store keeps no secret, and its spaces were made with one.
     #[error(
-        "the store keeps no secret, and the keyspace `{space}` was made with one: set KEYMILL_SECRET \
-         or `secret_file` to it"
+        "the keyspace `{space}` was made with a secret that is not in the store: set \
+         KEYMILL_SECRET or `secret_file` to it"
     )]
     SecretMissing {
         /// The space.
@@ -80,12 +98,14 @@ pub enum ServiceError {
         problem: String,
     },
     /// The key is another's, or may have been handed out.
-    #[error("`{key}` of the keyspace `{space}` is taken")]
+    #[error("`{key}` of the keyspace `{space}` {}", taken_because(*others_alias))]
     Taken {
         /// The space.
         space: String,
         /// The key.
         key: String,
+        /// Whether it is known to be an alias of another owner, as where it was to be removed.
+        others_alias: bool,
     },
     /// There is no such alias.
     #[error("there is no alias `{alias}` in the keyspace `{space}`")]
@@ -107,8 +127,8 @@ pub enum ServiceError {
     },
     /// The pool has no keys, and nobody fills it.
     #[error(
-        "the pool of `{space}` is empty: fill it with `keymill pool fill {space} --count N`, or set \
-         `low_water` and it fills itself"
+        "the pool of `{space}` is empty: fill it with `keymill pool fill {space} --count N`, or \
+         set `low_water` to have it filled automatically"
     )]
     PoolEmpty {
         /// The space.
@@ -146,12 +166,14 @@ pub enum ServiceError {
     #[error(transparent)]
     WentBack(Arc<WentBack>),
     /// No keys right now; there may be soon.
-    #[error("the keyspace `{space}` has no keys at hand: {reason}")]
+    #[error("the keyspace `{space}` has no keys left in memory: {reason}{}", because(cause.as_deref()))]
     Dry {
         /// The space.
         space: String,
         /// Why, in words.
         reason: String,
+        /// What the store said, which strangers are not told.
+        cause: Option<String>,
     },
     /// The store could not answer.
     #[error("{0}")]
@@ -188,11 +210,27 @@ impl ServiceError {
             Dry::PoolFilling => ServiceError::PoolFilling { space },
             Dry::NoWorker(reason) => ServiceError::NoWorker(reason),
             Dry::WentBack(how) => ServiceError::WentBack(how),
+            Dry::Away(cause) => {
+                let reason = "the store is unreachable; this instance keeps trying".to_owned();
+                ServiceError::Dry { space, reason, cause: Some(cause) }
+            }
             Dry::Late(_) | Dry::Crowded | Dry::Stopping => {
-                ServiceError::Dry { space, reason: dry.to_string() }
+                ServiceError::Dry { space, reason: dry.to_string(), cause: None }
             }
         }
     }
+}
+
+fn taken_because(others_alias: bool) -> &'static str {
+    if others_alias {
+        "belongs to another owner; name that owner with --owner, or `owner` over HTTP"
+    } else {
+        "is already issued, or owned by someone else; choose another one"
+    }
+}
+
+fn because(cause: Option<&str>) -> String {
+    cause.map_or(String::new(), |cause| format!(" ({cause})"))
 }
 
 fn list(differences: &[Difference]) -> String {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use keymill_core::Located;
 use serde::Serialize;
 
+use super::input::check_key;
 use super::{IdFields, Service, ServiceError, Space};
 use crate::store::keys::{Found, UsedKey};
 use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose};
@@ -44,19 +45,19 @@ pub enum State {
     Leased,
     /// It was handed out.
     Issued,
-    /// It is passed over: the blocklist matches it, or a name had it.
+    /// It is never issued: the blocklist matches it, or it was an alias.
     Skipped,
-    /// Somebody chose it.
+    /// It is an alias.
     Alias,
     /// It was in use before this space was.
     Imported,
-    /// It waits in the pool.
+    /// It is available in the pool.
     Available,
-    /// It waits in the pool, for an instance that may hand it out.
+    /// It is in the pool, reserved for an instance that may hand it out.
     Reserved,
-    /// Its time is over: it never comes back.
+    /// It has expired or was retired, and is never handed out again.
     Retired,
-    /// It can be of this space, of whose keys nothing is on record.
+    /// It can be a key of this keyspace, but nothing is recorded about it.
     Unknown,
 }
 
@@ -86,6 +87,9 @@ impl Service {
     /// What is known of a key.
     pub async fn explain(&self, name: &str, key: &str) -> Result<Explanation, ServiceError> {
         let space = self.space(name).await?;
+        if let Err(problem) = check_key(key) {
+            return Ok(Explanation::invalid(problem));
+        }
         let record = self.inner.store.space(name).await?;
         // The key may be of a generation that this instance has not met yet.
         space.keys.follow(&record)?;
@@ -108,8 +112,8 @@ impl Service {
             Ok(Located::Elsewhere { number }) => {
                 let definition = &record.definition;
                 return Ok(Explanation::invalid(format!(
-                    "its number, {number}, is another region's: this keyspace has those that leave \
-                     {} when divided by {}",
+                    "its number, {number}, belongs to another store: this keyspace has the numbers \
+                     that leave a remainder of {} when divided by {}",
                     definition.offset, definition.step
                 )));
             }
@@ -123,7 +127,7 @@ impl Service {
         let canonical = codec.key(ordinal);
         let mut used = None;
         let (state, reason, lease) = if ordinal >= record.mark.next {
-            (State::Unissued, "it was not granted to any instance yet".to_owned(), None)
+            (State::Unissued, "it has not been leased to any instance yet".to_owned(), None)
         } else {
             let returned = record.returned.contains(ordinal);
             let lease = self.inner.store.lease_of(name, ordinal).await?.filter(|_| !returned);
@@ -138,7 +142,7 @@ impl Service {
                 None => judge(lease.as_ref(), returned),
             };
             if !is_row && space.blocks(&canonical) {
-                let reason = "the blocklist matches it, so it is passed over".to_owned();
+                let reason = "the blocklist matches it, so it is never issued".to_owned();
                 (State::Skipped, reason, lease)
             } else {
                 (state, reason, lease)
@@ -169,11 +173,11 @@ fn judge(lease: Option<&LeaseRecord>, returned: bool) -> (State, String) {
     match (lease.purpose, lease.closed_at) {
         (Purpose::Advance, _) => (
             State::Leased,
-            "`space advance` passed over it after the store went back in time; it may be in use"
+            "`space advance` skipped it after the store was rolled back; it may be in use"
                 .to_owned(),
         ),
         (Purpose::Fill, _) => {
-            (State::Skipped, "it was passed over when the pool was filled".to_owned())
+            (State::Skipped, "it was skipped when the pool was filled".to_owned())
         }
         (Purpose::Lease | Purpose::Window, Some(_)) => {
             (State::Issued, format!("{holder} handed it out"))
@@ -190,17 +194,20 @@ fn of_name(space: &Space, known: NameRecord, found: Option<Found>) -> Explanatio
     let (state, reason) = match (known.removed_at, known.purpose) {
         (Some(at), _) => (State::Skipped, format!("it was an alias{owner} until {at}")),
         (None, NamePurpose::Alias) => {
-            (State::Alias, format!("it is an alias{owner} since {since}"))
+            (State::Alias, format!("it has been an alias{owner} since {since}"))
         }
         (None, NamePurpose::Used) => {
-            (State::Imported, format!("it was imported at {since} as in use already"))
+            (State::Imported, format!("it was imported at {since} as already in use"))
         }
         (None, NamePurpose::Digest) => {
-            (State::Issued, format!("it is the key of an input since {since}"))
+            (State::Issued, format!("it has been the key of an input since {since}"))
         }
         (None, NamePurpose::Pool) => match &found {
             Some(found) => of_row(found),
-            None => (State::Skipped, format!("it was imported into the pool at {since}, and lost")),
+            None => (
+                State::Skipped,
+                format!("it was imported into the pool at {since}, but is no longer in it"),
+            ),
         },
     };
     Explanation {
@@ -215,9 +222,9 @@ fn of_name(space: &Space, known: NameRecord, found: Option<Found>) -> Explanatio
 /// What the row of a key tells.
 fn of_row(found: &Found) -> (State, String) {
     match found {
-        Found::Available => (State::Available, "it waits in the pool".to_owned()),
+        Found::Available => (State::Available, "it is available in the pool".to_owned()),
         Found::Reserved { by, at } => {
-            (State::Reserved, format!("it is reserved for {by} since {at}"))
+            (State::Reserved, format!("it has been reserved for {by} since {at}"))
         }
         Found::Used(used) => match used.ended_at(Timestamp::now()) {
             Some(at) => (State::Retired, format!("it ended at {at}")),
@@ -227,7 +234,7 @@ fn of_row(found: &Found) -> (State, String) {
                     caller => format!(" to {caller}"),
                 };
                 let (by, at) = (&used.instance, used.used_at);
-                (State::Issued, format!("{by} handed it out{to}, {at}"))
+                (State::Issued, format!("{by} handed it out{to} at {at}"))
             }
         },
     }

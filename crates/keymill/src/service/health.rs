@@ -16,22 +16,22 @@ use crate::store::WentBack;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Health {
-    /// Whether every space that was asked for can be served right now.
+    /// Whether every keyspace that was asked for can be served right now.
     pub ready: bool,
-    /// What is wrong, also where it does not keep the instance from serving.
+    /// Current problems, including those that do not prevent the instance from serving.
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// A problem of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema), schema(as = HealthProblem))]
 pub struct Problem {
     /// Stable, for programs: `store_unavailable`, `store_went_back`, `exhausted`, …
     pub code: &'static str,
-    /// The space concerned, where it is one.
+    /// The keyspace concerned, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space: Option<String>,
-    /// For people.
+    /// A description for people.
     pub detail: String,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 struct Noticed {
-    store_error: Option<String>,
+    store_error: bool,
     went_back: BTreeMap<String, Rollback>,
 }
 
@@ -59,16 +59,19 @@ struct Rollback {
 /// that this instance serves, it is with every heartbeat.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
+/// Anybody may ask for this instance's health, so what the store said is told by the log alone.
+const UNREACHABLE: &str = "the store is unreachable; the log of this instance says why";
+
 impl Watch {
     pub(super) fn store_answered(&self) {
-        if self.noticed().store_error.take().is_some() {
-            tracing::info!("the store answers again");
+        if std::mem::take(&mut self.noticed().store_error) {
+            tracing::info!("the store is reachable again");
         }
     }
 
     /// Returns whether this is news.
-    pub(super) fn store_failed(&self, error: &str) -> bool {
-        self.noticed().store_error.replace(error.to_owned()).is_none()
+    pub(super) fn store_failed(&self) -> bool {
+        !std::mem::replace(&mut self.noticed().store_error, true)
     }
 
     /// Returns whether this is news.
@@ -98,7 +101,7 @@ impl Watch {
         self.noticed().went_back.retain(|space, _| {
             let stays = refused.contains(space);
             if !stays {
-                tracing::info!(space, "the keyspace is beyond everything seen again");
+                tracing::info!(space, "the keyspace is no longer rolled back; leasing keys again");
             }
             stays
         });
@@ -124,10 +127,12 @@ impl Service {
         if let Some(reason) = &self.inner.unsafe_store {
             problem("unsafe_store", None, reason.clone());
         }
+        let unreachable;
         let mut went_back = {
             let noticed = self.inner.health.noticed();
-            if let Some(error) = &noticed.store_error {
-                problem("store_unavailable", None, error.clone());
+            unreachable = noticed.store_error;
+            if unreachable {
+                problem("store_unavailable", None, UNREACHABLE.to_owned());
             }
             let went_back = noticed.went_back.iter();
             went_back.map(|(space, it)| (space.clone(), it.how.clone())).collect::<BTreeMap<_, _>>()
@@ -135,14 +140,25 @@ impl Service {
         for space in self.known_spaces() {
             if let Some(timeline) = space.timeline().filter(|it| it.ends_soon(Timestamp::now())) {
                 let at = timeline.runs_out_at();
-                problem("runs_out", Some(&space.name), format!("its time runs out at {at}"));
+                problem(
+                    "runs_out",
+                    Some(&space.name),
+                    format!("its timestamps end at {at}; plan for another keyspace"),
+                );
+            }
+            if unreachable && space.needs_store() {
+                ready = false;
+                let detail = "each key must be recorded before it is handed out, and the store is \
+                              unreachable";
+                problem("store_unavailable", Some(&space.name), detail.to_owned());
+                continue;
             }
             let dry = space.mill.left() == 0;
             match &*space.mill.outlook() {
                 Outlook::Filling | Outlook::Sealed | Outlook::PoolFilling => {}
-                Outlook::Away(reason) => {
+                Outlook::Away(_) => {
                     ready &= !dry;
-                    problem("store_unavailable", Some(&space.name), reason.clone());
+                    problem("store_unavailable", Some(&space.name), UNREACHABLE.to_owned());
                 }
                 Outlook::NoWorker(reason) => {
                     ready &= !dry;
@@ -156,7 +172,7 @@ impl Service {
                 Outlook::Exhausted { held_elsewhere } => problem(
                     "exhausted",
                     Some(&space.name),
-                    format!("all keys are granted, {held_elsewhere} of them to other instances"),
+                    format!("all keys are leased, {held_elsewhere} of them to other instances"),
                 ),
                 Outlook::WentBack(how) => {
                     ready &= !dry;

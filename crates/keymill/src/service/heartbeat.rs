@@ -62,7 +62,7 @@ impl Service {
     }
 
     fn beat_failed(&self, error: &StoreError) {
-        if self.inner.health.store_failed(&error.to_string()) {
+        if self.inner.health.store_failed() {
             tracing::warn!("the heartbeat failed: {error}");
         }
     }
@@ -128,7 +128,7 @@ impl Service {
         floor.check(space, store, mark)?;
         if lost {
             let evidence =
-                format!("this instance's last lease of `{space}` is not on record any more");
+                format!("this instance's last lease of `{space}` is no longer on record");
             return Err(StoreError::went_back(space, seen, evidence));
         }
         Ok(())
@@ -143,7 +143,10 @@ impl Service {
         }
         let reported = self.inner.store.report_sighting(space, &self.inner.instance.id, seen).await;
         if let Err(error) = reported {
-            tracing::warn!(space, "could not write down how far it was seen: {error}");
+            tracing::warn!(
+                space,
+                "could not record in the store how far the keyspace was seen: {error}"
+            );
         }
     }
 

@@ -53,20 +53,24 @@ impl Service {
                 (
                     State::Leased,
                     format!(
-                        "worker {} was held then by {} (pid {} on {}), which may have made it",
+                        "worker {} was held at that time by {} (pid {} on {}), which may have made \
+                         it",
                         fields.worker, holder.id, holder.pid, holder.host
                     ),
                 )
             }
             (None, None) if fields.tick >= record.mark.next => {
-                (State::Unissued, "no instance has come to that time yet".to_owned())
+                (State::Unissued, "no instance has reached that time yet".to_owned())
             }
             (None, None) if fields.tick < record.base => (
                 State::Leased,
-                "`space advance` passed over that time after the store went back; it may be in use"
-                    .to_owned(),
+                "`space advance` skipped that time after the store was rolled back; it may be in \
+                 use"
+                .to_owned(),
             ),
-            (None, None) => (State::Unissued, format!("nobody held worker {} then", fields.worker)),
+            (None, None) => {
+                (State::Unissued, format!("no instance held worker {} at that time", fields.worker))
+            }
         };
         Ok(Explanation {
             key: Some(key),

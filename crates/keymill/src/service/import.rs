@@ -6,6 +6,7 @@ use super::{Imported, Service, ServiceError};
 
 /// The longest line.
 const LINE_LEN_MAX: usize = 200;
+const TOO_LONG: &str = "longer than 200 bytes";
 /// How many refused lines are remembered until they are told.
 const REFUSED_MAX: usize = 1_000;
 
@@ -30,6 +31,9 @@ pub struct Import<'a> {
     /// A line that has begun.
     begun: Vec<u8>,
     batch: Vec<(u64, String)>,
+    /// Lines beside those of the batch that are refused whatever it comes to. They wait for it, so
+    /// that all are reported in order.
+    unreadable: Vec<(u64, &'static str)>,
     report: ImportReport,
 }
 
@@ -46,6 +50,11 @@ pub struct ImportReport {
     pub refused: Vec<(u64, String)>,
 }
 
+/// The first line of a file without the byte order mark that some programs begin a file with.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
+}
+
 impl<'a> Import<'a> {
     /// Begins an import into a space, which takes so many lines together: they are sorted, and the
     /// more there are, the more of them are neighbours and written together.
@@ -55,9 +64,17 @@ impl<'a> Import<'a> {
         into: ImportInto,
         at_once: usize,
     ) -> Import<'a> {
-        let (begun, batch) = (Vec::new(), Vec::new());
-        let report = ImportReport::default();
-        Import { service, space, into, at_once, lines: 0, begun, batch, report }
+        Import {
+            service,
+            space,
+            into,
+            at_once,
+            lines: 0,
+            begun: Vec::new(),
+            batch: Vec::new(),
+            unreadable: Vec::new(),
+            report: ImportReport::default(),
+        }
     }
 
     /// Takes more bytes in.
@@ -69,14 +86,14 @@ impl<'a> Import<'a> {
             if part.ends_with(b"\n") {
                 self.end_line();
             }
-            if self.batch.len() >= self.at_once {
+            if self.batch.len() + self.unreadable.len() >= self.at_once {
                 self.flush().await?;
             }
         }
         Ok(())
     }
 
-    /// What it came to so far. Refused lines are told once.
+    /// What it came to so far. Refused lines are told once, in their order.
     pub fn tell(&mut self) -> ImportReport {
         let refused = std::mem::take(&mut self.report.refused);
         ImportReport { refused, ..self.report.clone() }
@@ -95,41 +112,37 @@ impl<'a> Import<'a> {
         let line = std::mem::take(&mut self.begun);
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let line = if self.lines == 1 { without_mark(line) } else { line };
         match std::str::from_utf8(line) {
-            _ if line.len() > LINE_LEN_MAX => self.refuse(self.lines, "it is too long".to_owned()),
-            Ok("") => self.refuse(self.lines, "it is empty".to_owned()),
+            _ if line.trim_ascii().is_empty() => {}
+            _ if line.len() > LINE_LEN_MAX => self.unreadable.push((self.lines, TOO_LONG)),
             Ok(key) => self.batch.push((self.lines, key.to_owned())),
-            Err(_) => self.refuse(self.lines, "it is not UTF-8".to_owned()),
+            Err(_) => self.unreadable.push((self.lines, "not UTF-8 text")),
         }
     }
 
     async fn flush(&mut self) -> Result<(), ServiceError> {
-        let batch = std::mem::take(&mut self.batch);
-        if batch.is_empty() {
-            return Ok(());
-        }
+        let (batch, unreadable) =
+            (std::mem::take(&mut self.batch), std::mem::take(&mut self.unreadable));
         let (lines, keys): (Vec<u64>, Vec<String>) = batch.into_iter().unzip();
         let imported = match self.into {
+            _ if keys.is_empty() => Imported::default(),
             ImportInto::Used => self.service.import_used(self.space, &keys).await?,
             ImportInto::Pool => self.service.import_pool(self.space, &keys).await?,
         };
         let Imported { made, known, refused, repeated } = imported;
         self.report.made += made;
         self.report.known += known;
-        for (place, reason) in refused {
-            self.refuse(lines[place], reason);
-        }
-        for (place, first) in repeated {
-            self.refuse(lines[place], format!("it repeats line {}", lines[first]));
-        }
-        self.report.refused.sort_unstable();
+        let refused = refused.into_iter().map(|(place, reason)| (lines[place], reason));
+        let repeated = repeated
+            .into_iter()
+            .map(|(place, first)| (lines[place], format!("repeats line {}", lines[first])));
+        let unreadable = unreadable.into_iter().map(|(line, reason)| (line, reason.to_owned()));
+        let mut refused: Vec<(u64, String)> = refused.chain(repeated).chain(unreadable).collect();
+        refused.sort_unstable();
+        self.report.refused_count += refused.len() as u64;
+        let room = REFUSED_MAX.saturating_sub(self.report.refused.len());
+        self.report.refused.extend(refused.into_iter().take(room));
         Ok(())
-    }
-
-    fn refuse(&mut self, line: u64, reason: String) {
-        self.report.refused_count += 1;
-        if self.report.refused.len() < REFUSED_MAX {
-            self.report.refused.push((line, reason));
-        }
     }
 }

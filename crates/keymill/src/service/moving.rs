@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::input::check_space;
 use super::{Service, ServiceError};
 use crate::floor::{floor_of, raise_to};
 use crate::store::{Created, MovedRow, MovedSpace, Part, RowsPage, SpaceRecord, StoreError};
@@ -90,11 +91,13 @@ impl Service {
         replace_target: bool,
         mut each: impl FnMut(&str) -> Result<(), ServiceError> + Send,
     ) -> Result<Exported, ServiceError> {
+        check_space(name)?;
         let store = &self.inner.store;
         let record = store.space(name).await?;
         if !record.sealed {
             return Err(ServiceError::BadImport(format!(
-                "`{name}` is not sealed: an instance might hand out keys that the file does not know of"
+                "`{name}` is not sealed: an instance could hand out keys that are missing from the \
+                 file"
             )));
         }
         if record.tuning.importing.is_some() {
@@ -104,14 +107,14 @@ impl Service {
         }
         if !is_identity(for_store) {
             return Err(ServiceError::BadImport(format!(
-                "`{for_store}` is no identity of a store; `keymill store identity` on the new store \
-                 prints it"
+                "`{for_store}` is not the identity of a store; `keymill store identity` on the new \
+                 store prints it"
             )));
         }
         let from_store = store.identity().await?;
         if from_store == for_store {
             return Err(ServiceError::BadImport(format!(
-                "the export is for the store {for_store}, which is the one that `{name}` is in"
+                "`{name}` is already in the store {for_store}; pass the identity of the new store"
             )));
         }
         let record = self.remember_target(record, for_store, replace_target).await?;
@@ -197,14 +200,14 @@ impl Service {
         let identity = inner.store.identity().await?;
         if header.for_store != identity {
             return bad(format!(
-                "the file is for the store {}, and this is {identity}: a keyspace can be moved to one \
-                 store only",
+                "the file is for the store {}, but this is {identity}: a keyspace can be moved to \
+                 one store only",
                 header.for_store
             ));
         }
         definition.check()?;
         header.space.check_numbers(definition.capacity()?).map_err(ServiceError::BadImport)?;
-        let found = definition.fingerprint(name, &inner.master);
+        let found = definition.fingerprint(name, self.master_for(name)?);
         if found != *fingerprint {
             return Err(ServiceError::WrongSecret {
                 space: name.clone(),
@@ -217,8 +220,11 @@ impl Service {
         let space = importing_space(&header.space, importing);
         match inner.store.begin_import(&space).await? {
             Created::Made(record) => Ok(raise_to(&inner.floors, name, record.mark).await?),
+            Created::Exists(known) if is_imported(&known, &header.space) => {
+                bad(format!("`{name}` is already imported into this store; nothing was changed"))
+            }
             Created::Exists(_) => bad(format!(
-                "`{name}` exists in this store already and is not being imported from {importing}"
+                "`{name}` already exists in this store and is not being imported from {importing}"
             )),
         }
     }
@@ -230,12 +236,15 @@ impl ExportCheck {
         self.lines += 1;
         let bad = |problem: String| Err(ServiceError::BadImport(problem));
         match parse(line, self.lines)? {
-            _ if self.ended => return bad(format!("line {} is behind the end", self.lines)),
+            _ if self.ended => {
+                return bad(format!("line {} comes after the end of the export", self.lines));
+            }
             Line::End { rows, sha256 } => {
                 let found = hex(&std::mem::take(&mut self.hash).finalize());
                 if rows != self.rows || sha256 != found {
                     return bad(format!(
-                        "the file is not as it was written ({} rows of {rows}); export it again",
+                        "the file was changed or is incomplete ({} rows of {rows}); export it \
+                         again",
                         self.rows
                     ));
                 }
@@ -273,7 +282,7 @@ impl MovedFile<'_> {
             }
             (Line::End { .. }, Some(_)) if self.opened.is_none() => self.end().await,
             _ => Err(ServiceError::BadImport(format!(
-                "line {} does not belong there: an export is one file, from its first line to its end",
+                "line {} is out of place: an export is one file, from its first line to its end",
                 self.lines
             ))),
         }
@@ -295,7 +304,7 @@ impl MovedFile<'_> {
         let rows = std::mem::take(&mut self.waiting);
         match store.import_rows(&header.space.name, &self.importing, &rows).await {
             Err(StoreError::Outdated(space)) => Err(ServiceError::BadImport(format!(
-                "`{space}` is not being imported any more: another import has finished it"
+                "`{space}` is no longer being imported: another import has finished it"
             ))),
             written => Ok(written?),
         }
@@ -313,6 +322,14 @@ impl MovedFile<'_> {
     }
 }
 
+/// Whether a space is one that was moved here, with all its rows: no other was made at the very same time.
+fn is_imported(known: &SpaceRecord, moved: &MovedSpace) -> bool {
+    known.tuning.importing.is_none()
+        && known.created_at == moved.created_at
+        && known.fingerprint == moved.fingerprint
+        && known.definition.differences(&moved.definition).is_empty()
+}
+
 /// Whether a text can be the identity of a store.
 fn is_identity(text: &str) -> bool {
     text.len() == IDENTITY_LEN && text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -326,7 +343,7 @@ fn importing_space(space: &MovedSpace, importing: &str) -> MovedSpace {
 
 fn parse(line: &str, number: u64) -> Result<Line, ServiceError> {
     serde_json::from_str(line).map_err(|error| {
-        ServiceError::BadImport(format!("line {number} is not of an export: {error}"))
+        ServiceError::BadImport(format!("line {number} is not part of an export: {error}"))
     })
 }
 

@@ -5,6 +5,7 @@
 
 use keymill_core::{Generations, Located};
 
+use super::input::{check_after, check_key, check_owner, shown};
 use super::{Service, ServiceError, Space};
 use crate::fence::make_sure_or_burn;
 use crate::floor::floor_of;
@@ -69,6 +70,7 @@ impl Service {
         alias: &str,
         owner: &str,
     ) -> Result<bool, ServiceError> {
+        check_owner(owner)?;
         let space = self.space(name).await?;
         self.check_alias(&space, alias)?;
         let outcomes = self.add_names(&space, NamePurpose::Alias, owner, &[alias]).await?;
@@ -76,7 +78,7 @@ impl Service {
             Some(Ok(Naming::Made)) => Ok(true),
             Some(Ok(Naming::Mine)) => Ok(false),
             Some(Err(problem)) => Err(bad(alias, problem)),
-            _ => Err(taken(name, alias)),
+            _ => Err(taken(name, alias, false)),
         }
     }
 
@@ -87,16 +89,17 @@ impl Service {
         alias: &str,
         owner: &str,
     ) -> Result<(), ServiceError> {
+        check_owner(owner)?;
         let space = self.space(name).await?;
-        let unknown =
-            || ServiceError::UnknownAlias { space: name.to_owned(), alias: alias.to_owned() };
+        let unknown = || unknown_alias(name, alias);
+        check_key(alias).map_err(|_| unknown())?;
         let (key, _) = self.on_record(&space, alias).await?;
         let floor = floor_of(&self.inner.floors, name).await?;
         let removed = self.inner.store.remove_name(name, &key, owner, &floor).await?;
         match removed {
             None => Err(unknown()),
             Some(known) if known.purpose != NamePurpose::Alias => Err(unknown()),
-            Some(NameRecord { removed_at: None, .. }) => Err(taken(name, alias)),
+            Some(NameRecord { removed_at: None, .. }) => Err(taken(name, alias, true)),
             Some(_) => Ok(()),
         }
     }
@@ -104,13 +107,11 @@ impl Service {
     /// An alias on record.
     pub async fn alias(&self, name: &str, alias: &str) -> Result<NameRecord, ServiceError> {
         let space = self.space(name).await?;
+        check_key(alias).map_err(|_| unknown_alias(name, alias))?;
         let found = self.name_of(&space, alias).await?;
         let is_alias =
             |it: &NameRecord| it.purpose == NamePurpose::Alias && it.removed_at.is_none();
-        found.filter(is_alias).ok_or_else(|| ServiceError::UnknownAlias {
-            space: name.to_owned(),
-            alias: alias.to_owned(),
-        })
+        found.filter(is_alias).ok_or_else(|| unknown_alias(name, alias))
     }
 
     /// Aliases by name, as bytes, after a given one.
@@ -120,10 +121,16 @@ impl Service {
         after: Option<String>,
         limit: u32,
     ) -> Result<Vec<NameRecord>, ServiceError> {
-        let space = self.space(name).await?.name.clone();
+        check_after(after.as_deref())?;
+        self.check_exists(name).await?;
         let purpose = NamePurpose::Alias;
-        let page = NamePage { space, purpose, removed: false, after, limit };
+        let page = NamePage { space: name.to_owned(), purpose, removed: false, after, limit };
         Ok(self.inner.store.names(&page).await?)
+    }
+
+    /// The longest alias, in characters.
+    pub fn alias_length_max(&self) -> usize {
+        self.inner.alias_rules.load().length_max
     }
 
     /// Takes keys that are in use elsewhere out of what is handed out.
@@ -218,7 +225,7 @@ impl Service {
             Ok(Located::Elsewhere { .. }) => "it is a key of another region".to_owned(),
             // Of a length that the space may grow to.
             Err(_) if matches!(space.located_later(key), Some(Located::Elsewhere { .. })) => {
-                "another region will have it once the keyspace grows".to_owned()
+                "it will be a key of another region once the keyspace grows".to_owned()
             }
             Err(_)
                 if purpose == NamePurpose::Used
@@ -276,7 +283,7 @@ impl Service {
     }
 
     fn check_alias(&self, space: &Space, alias: &str) -> Result<(), ServiceError> {
-        let rules = &self.inner.alias_rules;
+        let rules = self.inner.alias_rules.load();
         let fits =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
         let is_reserved = |word: &str| word.eq_ignore_ascii_case(alias);
@@ -311,10 +318,12 @@ impl Space {
             None => codec.ordinal(key.as_bytes()).is_ok(),
         };
         if could_be_made {
-            return Err("it could be handed out: of this kind no key can be passed over".to_owned());
+            return Err(
+                "it could be generated, and keys of this kind cannot be reserved".to_owned()
+            );
         }
         if purpose != NamePurpose::Alias {
-            return Err("it is never handed out".to_owned());
+            return Err("it cannot be a key of this keyspace".to_owned());
         }
         Ok(NewName { key: key.to_owned(), ordinal: None })
     }
@@ -327,9 +336,13 @@ impl Default for AliasRules {
 }
 
 fn bad(alias: &str, problem: String) -> ServiceError {
-    ServiceError::BadAlias { alias: alias.to_owned(), problem }
+    ServiceError::BadAlias { alias: shown(alias), problem }
 }
 
-fn taken(space: &str, key: &str) -> ServiceError {
-    ServiceError::Taken { space: space.to_owned(), key: key.to_owned() }
+fn unknown_alias(space: &str, alias: &str) -> ServiceError {
+    ServiceError::UnknownAlias { space: space.to_owned(), alias: shown(alias) }
+}
+
+fn taken(space: &str, key: &str, others_alias: bool) -> ServiceError {
+    ServiceError::Taken { space: space.to_owned(), key: key.to_owned(), others_alias }
 }

@@ -78,6 +78,7 @@ impl Service {
                         "{fruitless} fills in a row made no key, because the blocklist matches them \
                          all; run the same command again to go on, or switch the blocklist off"
                     ),
+                    cause: None,
                 });
             }
             left = match filling {
@@ -179,7 +180,7 @@ impl Service {
                     Ok(Naming::Made) => imported.made += 1,
                     Ok(Naming::Mine) => imported.known += 1,
                     Ok(Naming::Taken) => {
-                        let reason = "it was granted already, or is another's";
+                        let reason = "already issued, or owned by someone else";
                         imported.refused.push((place, reason.to_owned()));
                     }
                     Err(problem) => imported.refused.push((place, problem)),

@@ -1,6 +1,7 @@
 //! The spaces that this instance has open: found on first use, kept for good. One that was made here
 //! and not yet used costs nothing but its floor.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +11,7 @@ use jiff::Timestamp;
 use keymill_core::{Blocklist, Generations, Located};
 
 use super::digest::Digests;
+use super::input::check_space;
 use super::ledger::Ledger;
 use super::uuid::Uuids;
 use super::{Service, ServiceError};
@@ -18,6 +20,7 @@ use crate::floor::raise_to;
 use crate::keys::Keys;
 use crate::mill::{Mill, Outlook};
 use crate::refill::{Progress, Refill, SharedProgress};
+use crate::secret::Master;
 use crate::space::{Audit, Kind, Timeline, Tuning};
 use crate::store::{SpaceRecord, is_later_era};
 use crate::worker::Keeper;
@@ -81,6 +84,11 @@ impl Space {
         self.claims.is_some() && self.record.load().tuning.low_water == 0
     }
 
+    /// Whether nothing of it can be handed out without asking the store.
+    pub(super) fn needs_store(&self) -> bool {
+        self.digests.is_some() || self.record.load().tuning.audit == Audit::Key
+    }
+
     /// What its refill has been doing.
     pub fn progress(&self) -> Progress {
         self.progress.get()
@@ -99,6 +107,7 @@ impl Service {
         if let Some(space) = self.known_space(name) {
             return Ok(space);
         }
+        check_space(name)?;
         let inner = &self.inner;
         let record = inner.store.space(name).await?;
         // Another instance may know that the store was rolled back, and have left word there.
@@ -108,6 +117,15 @@ impl Service {
             raise_to(&inner.floors, name, seen).await?;
         }
         self.open_space(record)
+    }
+
+    /// Refuses a space that the store does not have. Unlike [`Service::space`] it needs no secret.
+    pub(super) async fn check_exists(&self, name: &str) -> Result<(), ServiceError> {
+        check_space(name)?;
+        if self.known_space(name).is_none() {
+            self.inner.store.space(name).await?;
+        }
+        Ok(())
     }
 
     /// The spaces this instance has met.
@@ -143,7 +161,10 @@ impl Service {
         {
             space.blocklist.store(self.blocklist_of(&record.tuning));
             if let Err(error) = space.keys.follow(&record) {
-                tracing::error!(space = record.name, "cannot follow its growth: {error}");
+                tracing::error!(
+                    space = record.name,
+                    "cannot apply the growth of the keyspace: {error}"
+                );
             }
             if record.sealed {
                 // The refill gives back what was not drawn.
@@ -164,7 +185,8 @@ impl Service {
         self.check_secret(&record)?;
         let shared = Arc::new(ArcSwap::from_pointee(record));
         let record = shared.load();
-        let keys = Arc::new(Keys::of(&record, &inner.master)?);
+        let master = self.master_of(&record)?;
+        let keys = Arc::new(Keys::of(&record, &master)?);
         let (waiting_max, wait_max) = (inner.limits.waiting_max, inner.limits.wait_max);
         let timeline = record.definition.timeline()?;
         let mill = Arc::new(match timeline {
@@ -215,7 +237,7 @@ impl Service {
                 pool: self.pool_of(&space),
                 record: space.record.clone(),
                 give_backs: inner.give_backs.clone(),
-                take_max: inner.limits.count_max.into(),
+                take_max: self.limits().count_max.into(),
                 stop: inner.stop.subscribe(),
                 unsafe_store: inner.unsafe_store.is_some(),
                 progress,
@@ -225,9 +247,18 @@ impl Service {
         Ok(space)
     }
 
+    /// The secret to make a space's keys with. Keys that are made without one may have any.
+    fn master_of(&self, record: &SpaceRecord) -> Result<Cow<'_, Master>, ServiceError> {
+        if self.master().is_none() && record.fingerprint.is_none() {
+            return Ok(Cow::Owned(Master::made_up(Master::random_text().to_string())));
+        }
+        self.master_for(&record.name).map(Cow::Borrowed)
+    }
+
     /// Refuses a space that was made with another secret.
     pub(super) fn check_secret(&self, record: &SpaceRecord) -> Result<(), ServiceError> {
-        let found = record.definition.fingerprint(&record.name, &self.inner.master);
+        let master = self.master_of(record)?;
+        let found = record.definition.fingerprint(&record.name, &master);
         if found == record.fingerprint {
             return Ok(());
         }
@@ -238,8 +269,12 @@ impl Service {
         })
     }
 
-    fn blocklist_of(&self, tuning: &Tuning) -> Arc<Blocklist> {
-        if tuning.blocklist { self.inner.blocklist.clone() } else { Arc::new(Blocklist::none()) }
+    pub(super) fn blocklist_of(&self, tuning: &Tuning) -> Arc<Blocklist> {
+        if tuning.blocklist {
+            self.inner.blocklist.load_full()
+        } else {
+            Arc::new(Blocklist::none())
+        }
     }
 }
 
@@ -283,8 +318,11 @@ async fn watched(space: String, mill: Arc<Mill>, running: impl Future<Output = (
     impl Drop for Alarm {
         fn drop(&mut self) {
             if std::thread::panicking() {
-                tracing::error!(space = self.0, "the refill failed; start this instance again");
-                let reason = "its refill failed; this instance must be started again";
+                tracing::error!(
+                    space = self.0,
+                    "the task that leases keys failed; restart this instance"
+                );
+                let reason = "the task that leases keys failed; restart this instance";
                 self.1.set_outlook(Outlook::Away(reason.to_owned()));
             }
         }
@@ -303,6 +341,6 @@ fn is_special(record: &SpaceRecord) -> bool {
 fn warn_of_the_end(space: &str, timeline: Timeline) {
     if timeline.ends_soon(Timestamp::now()) {
         let runs_out_at = timeline.runs_out_at();
-        tracing::warn!(space, %runs_out_at, "the bits of its time run out; plan for another keyspace");
+        tracing::warn!(space, %runs_out_at, "its timestamps end soon; plan for another keyspace");
     }
 }

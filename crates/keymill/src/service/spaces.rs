@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::input::check_space;
 use super::{Service, ServiceError};
 use crate::floor::{Floors, Lengths, Mark, floor_of, raise_to};
 use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
@@ -65,12 +66,13 @@ impl Service {
         let (definition, tuning) = (wanted.definition(), wanted.tuning_over(&Tuning::default()));
         tuning.check()?;
         definition.check()?;
-        definition.codec(name, &inner.master)?;
+        definition.check_spelling()?;
+        definition.codec(name, self.master_for(name)?)?;
         let capacity = definition.capacity()?;
         let start = wanted.start.unwrap_or(0);
         if start > 0 && !definition.kind.counts() {
             return Err(bad_start(format!(
-                "does not go with kind {}: to move one, see docs/stores.md",
+                "is not allowed with kind {}; to move such a keyspace, see docs/stores.md",
                 definition.kind
             )));
         }
@@ -85,7 +87,7 @@ impl Service {
             return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
         }
         check_store(&inner.floors)?;
-        let fingerprint = definition.fingerprint(name, &inner.master);
+        let fingerprint = definition.fingerprint(name, self.master_for(name)?);
         let name = name.to_owned();
         let floor = floor_of(&inner.floors, &name).await?;
         let new = NewSpace { name, definition, tuning, fingerprint, capacity, start };
@@ -100,8 +102,27 @@ impl Service {
 
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
-        let mut reports = Vec::new();
         let records = self.inner.store.spaces().await?;
+        self.reports_on(records).await
+    }
+
+    /// Spaces in figures, by name, after a given one.
+    pub async fn reports_after(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<SpaceReport>, ServiceError> {
+        let mut records = self.inner.store.spaces().await?;
+        records.retain(|record| after.is_none_or(|after| record.name.as_str() > after));
+        records.truncate(limit as usize);
+        self.reports_on(records).await
+    }
+
+    async fn reports_on(
+        &self,
+        records: Vec<SpaceRecord>,
+    ) -> Result<Vec<SpaceReport>, ServiceError> {
+        let mut reports = Vec::with_capacity(records.len());
         let named = self.inner.store.count_names(None).await?;
         for record in records {
             let available = self.available_in(&record).await?;
@@ -113,6 +134,7 @@ impl Service {
 
     /// One space in figures.
     pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
+        check_space(name)?;
         let record = self.inner.store.space(name).await?;
         let available = self.available_in(&record).await?;
         let named = self.inner.store.count_names(Some(name)).await?;
@@ -121,6 +143,7 @@ impl Service {
 
     /// Appends a generation of longer keys, to which takes move on when the last one ends.
     pub async fn grow(&self, name: &str, length: u8) -> Result<SpaceRecord, ServiceError> {
+        check_space(name)?;
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?;
         let before = inner.store.space(name).await?;
@@ -132,11 +155,11 @@ impl Service {
         {
             return Err(bad_setting(
                 "length",
-                format!("must be above {last}: `{name}` was seen with keys of that length already"),
+                format!("must be above {last}: `{name}` already had keys of that length"),
             ));
         }
         let definition = before.definition.grow(length)?;
-        definition.codec(name, &inner.master)?;
+        definition.codec(name, self.master_for(name)?)?;
         let capacity = definition.capacity()?;
         let rolled_back = !before.mark.has_reached(seen);
         let record = if rolled_back && is_digest {
@@ -154,28 +177,46 @@ impl Service {
 
     /// Ends a space.
     pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
+        check_space(name)?;
         let floor = floor_of(&self.inner.floors, name).await?;
         let record = self.inner.store.seal(name, &floor).await?;
         raise_to(&self.inner.floors, name, record.mark).await?;
         Ok(record)
     }
 
+    /// Changes how a space is served; what `wanted` says of its keys is not looked at. No secret is
+    /// needed for that.
+    pub async fn tune(&self, name: &str, wanted: &SpaceSpec) -> Result<Ensured, ServiceError> {
+        let record = self.inner.store.space(name).await?;
+        self.tuned(record, wanted).await
+    }
+
     async fn existing(
         &self,
-        mut record: SpaceRecord,
+        record: SpaceRecord,
         wanted: &SpaceSpec,
     ) -> Result<Ensured, ServiceError> {
-        let differences = record.definition.differences(&wanted.definition());
+        let differences =
+            record.definition.differences(&wanted.definition_like(&record.definition));
         if !differences.is_empty() {
             return Err(ServiceError::DifferentDefinition { space: record.name, differences });
         }
         if let Some(start) = wanted.start.filter(|start| *start > record.mark.next) {
             let (name, next) = (&record.name, record.mark.next);
             return Err(bad_start(format!(
-                "is {start}, and `{name}` is there already, at {next}; `keymill space advance {name} \
-                 --to {start}` moves it on"
+                "is {start}, but `{name}` already exists and is at {next}; run `keymill space \
+                 advance {name} --to {start}` to move it on"
             )));
         }
+        self.check_secret(&record)?;
+        self.tuned(record, wanted).await
+    }
+
+    async fn tuned(
+        &self,
+        mut record: SpaceRecord,
+        wanted: &SpaceSpec,
+    ) -> Result<Ensured, ServiceError> {
         let tuning = wanted.tuning_over(&record.tuning);
         tuning.check()?;
         self.check_store_can(record.definition.kind, &tuning)?;
@@ -185,7 +226,6 @@ impl Service {
             record = self.inner.store.tune(&record.name, &tuning, &floor).await?;
             raise_to(&self.inner.floors, &record.name, record.mark).await?;
         }
-        self.check_secret(&record)?;
         self.update_space(record.clone());
         Ok(Ensured { made: false, tuned, record })
     }
@@ -201,7 +241,7 @@ impl Service {
             return refuse(
                 "kind",
                 format!(
-                    "`{kind}` keeps a row for every key, which {place} is not made for: use \
+                    "`{kind}` keeps a row for every key, which {place} does not support: use \
                      SQLite, PostgreSQL, MySQL or Redis"
                 ),
             );
@@ -210,7 +250,7 @@ impl Service {
             return refuse(
                 "audit",
                 format!(
-                    "`key` commits a row for every key, which {place} is not made for: use \
+                    "`key` commits a row for every key, which {place} does not support: use \
                      SQLite, PostgreSQL or MySQL"
                 ),
             );
@@ -277,11 +317,12 @@ impl Service {
 /// Refuses a time that has not begun, or is over soon.
 fn check_time(timeline: Timeline, now_ms: i64) -> Result<(), ServiceError> {
     let problem = if timeline.epoch_ms > now_ms {
-        "lies in the future".to_owned()
+        "is in the future".to_owned()
     } else if timeline.runs_out_at().as_millisecond() < now_ms.saturating_add(TIME_MIN_MS) {
         let at = timeline.runs_out_at();
         format!(
-            "is so long ago that the bits of the time run out at {at}: use a later one, or more bits"
+            "is too long ago: timestamps would end at {at}; use a later epoch, or more bits for \
+             the time"
         )
     } else {
         return Ok(());

@@ -11,7 +11,7 @@ use crate::store::keys::{Found, KeyPlace, Retire, UsedKey, UsedPage, key_id};
 impl Service {
     /// Used keys by time.
     pub async fn used(&self, page: &UsedPage) -> Result<Vec<UsedKey>, ServiceError> {
-        self.space(&page.space).await?;
+        self.check_exists(&page.space).await?;
         check_caller(page.caller.as_deref().unwrap_or_default())?;
         // Nobody in particular is everybody.
         let caller = page.caller.clone().filter(|caller| !caller.is_empty());
@@ -29,7 +29,7 @@ impl Service {
             ServiceError::NotRetirable { space, key, problem: problem.to_owned() }
         };
         if space.is_digest() {
-            return Err(refuse("the key of an input stays its key"));
+            return Err(refuse("it is the key of an input, which never changes"));
         }
         let used_at = match explanation.state {
             State::Issued | State::Leased | State::Retired => {
@@ -41,7 +41,7 @@ impl Service {
         };
         let canonical = explanation.key.unwrap_or_else(|| key.to_owned());
         let at = self.place_of(&space, &canonical).await?;
-        let at = at.ok_or_else(|| refuse("it is neither generated nor of a pool"))?;
+        let at = at.ok_or_else(|| refuse("it is neither generated nor from a pool"))?;
         let instance = self.inner.instance.id.clone();
         let floor = floor_of(&self.inner.floors, name).await?;
         Ok(keys.retire(&Retire { at, used_at, instance, floor }).await?)

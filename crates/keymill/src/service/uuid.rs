@@ -7,6 +7,9 @@ use super::ids::up_to_ms;
 use super::{Explanation, State};
 use crate::space::{Definition, Kind};
 
+/// How long a UUID is as text.
+pub(super) const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
+
 /// Which UUIDs a space hands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uuids {
@@ -27,7 +30,7 @@ impl Uuids {
 
     /// Gives so many new ones to `each`.
     pub(super) fn make(self, count: u32, mut each: impl FnMut(&[u8])) {
-        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        let mut text = [0; UUID_LEN];
         for _ in 0..count {
             let uuid = match self {
                 Uuids::Random => Uuid::new_v4(),
@@ -40,7 +43,7 @@ impl Uuids {
     /// What a key tells by itself; there is nothing else to know.
     pub(super) fn explain(self, key: &str) -> Explanation {
         let Ok(uuid) = Uuid::try_parse(key) else {
-            return Explanation::invalid("it is no UUID".to_owned());
+            return Explanation::invalid("it is not a UUID".to_owned());
         };
         let version = match self {
             Uuids::Random => Version::Random,
@@ -49,7 +52,7 @@ impl Uuids {
         if uuid.get_version() != Some(version) {
             let (found, wanted) = (uuid.get_version_num(), version as usize);
             return Explanation::invalid(format!(
-                "it is of version {found}, and this keyspace has version {wanted}"
+                "it has version {found}, but this keyspace has version {wanted}"
             ));
         }
         let time = uuid.get_timestamp().and_then(|time| {
@@ -59,7 +62,7 @@ impl Uuids {
         Explanation {
             key: Some(uuid.hyphenated().to_string()),
             time,
-            ..Explanation::new(State::Unknown, "of single UUIDs nothing is on record".to_owned())
+            ..Explanation::new(State::Unknown, "single UUIDs are not recorded".to_owned())
         }
     }
 
@@ -108,7 +111,7 @@ mod tests {
         let mut random = String::new();
         Uuids::Random.make(1, |key| random = String::from_utf8(key.to_vec()).unwrap());
         assert_eq!(Uuids::Random.explain(&random).state, State::Unknown);
-        for (key, says) in [("xyz", "no UUID"), (&random, "of version 4")] {
+        for (key, says) in [("xyz", "not a UUID"), (&random, "has version 4")] {
             let explained = Uuids::ByTime.explain(key);
             assert_eq!(explained.state, State::Invalid);
             assert!(explained.reason.contains(says), "{}", explained.reason);

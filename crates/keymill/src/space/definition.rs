@@ -147,7 +147,7 @@ impl Definition {
     /// The same with a generation of longer keys behind the last.
     pub fn grow(&self, length: u8) -> Result<Definition, DefinitionError> {
         let problem = match self.kind {
-            Kind::Snowflake | Kind::Uuid => "has as many keys as it ever will",
+            Kind::Snowflake | Kind::Uuid => "has a fixed number of keys: it cannot grow",
             Kind::Shuffled | Kind::Sequential | Kind::Pooled | Kind::Digest => "",
         };
         if !problem.is_empty() {
@@ -162,16 +162,16 @@ impl Definition {
     /// Refuses what no secret could make work.
     pub fn check(&self) -> Result<(), DefinitionError> {
         if self.kind != Kind::Digest && self.normalize != Normalize::None {
-            return Err(setting("normalize", "goes with kind digest"));
+            return Err(setting("normalize", "is only allowed with kind digest"));
         }
         if self.kind == Kind::Digest && (self.step > 1 || self.length == 0) {
-            return Err(setting("kind", "digest goes with step 1 and a length of 1 or more"));
+            return Err(setting("kind", "digest needs step 1 and a length of 1 or more"));
         }
         if self.kind != Kind::Snowflake && (self.layout.is_some() || self.epoch.is_some()) {
-            return Err(setting("layout and epoch", "go with kind snowflake"));
+            return Err(setting("layout and epoch", "are only allowed with kind snowflake"));
         }
         if self.kind != Kind::Uuid && self.uuid_version.is_some() {
-            return Err(setting("uuid_version", "goes with kind uuid"));
+            return Err(setting("uuid_version", "is only allowed with kind uuid"));
         }
         match self.kind {
             Kind::Snowflake => self.check_snowflake()?,
@@ -183,11 +183,14 @@ impl Definition {
 
     fn check_snowflake(&self) -> Result<(), DefinitionError> {
         if self.step > 1 {
-            return Err(setting("step", "does not go with kind snowflake: give it worker bits"));
+            return Err(setting(
+                "step",
+                "is not allowed with kind snowflake: use worker bits in the layout instead",
+            ));
         }
         let Some(timeline) = self.timeline()? else { return Ok(()) };
         if timeline.layout.sequence_bits == 0 {
-            return Err(setting("layout", "needs a sequence bit at least"));
+            return Err(setting("layout", "needs at least 1 sequence bit"));
         }
         let bits = timeline.layout.bits();
         let needed = timeline::length_of(timeline.layout, &self.alphabet);
@@ -196,7 +199,7 @@ impl Definition {
             return Err(setting("alphabet", &problem));
         }
         if self.shape()?.capacity() < 1_u128 << bits {
-            let problem = format!("is too short for IDs of {bits} bits: they take {needed}");
+            let problem = format!("is too short for IDs of {bits} bits: they need {needed}");
             return Err(setting("length", &problem));
         }
         Ok(())
@@ -206,7 +209,10 @@ impl Definition {
         let plain =
             Definition { uuid_version: self.uuid_version, ..Definition::of_kind(Kind::Uuid) };
         if let Some(other) = plain.differences(self).first() {
-            return Err(setting(other.setting, "does not go with kind uuid: all UUIDs look alike"));
+            return Err(setting(
+                other.setting,
+                "is not allowed with kind uuid: UUIDs have a fixed format",
+            ));
         }
         match self.uuid_version {
             Some(4 | 7) | None => Ok(()),
@@ -301,6 +307,13 @@ impl Definition {
         differences
     }
 
+    /// Refuses an alphabet that was probably meant as the name of another. Only for a space that is made now: one that
+    /// exists has it for good.
+    pub fn check_spelling(&self) -> Result<(), DefinitionError> {
+        keymill_core::Alphabet::check_spelling(&self.alphabet).map_err(ShapeError::from)?;
+        Ok(())
+    }
+
     /// The alphabet's characters, so that its name and its spelling compare equal.
     fn symbols(&self) -> String {
         keymill_core::Alphabet::parse(&self.alphabet)
@@ -382,7 +395,7 @@ mod tests {
             (&grown, 9, "above 10, not 9"),
             (&grown, 21, "at most 20"),
             (&integers, 5, "no length to grow"),
-            (&countless, 13, "as many keys as can be counted"),
+            (&countless, 13, "the maximum number of keys"),
         ] {
             let refusal = definition.grow(length).unwrap_err().to_string();
             assert!(refusal.contains(says), "{refusal}");

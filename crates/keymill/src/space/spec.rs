@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{Audit, Definition, Kind, Tuning};
 use crate::digest::Normalize;
 
-/// A space as somebody typed it, in a file, a request or on the command line: whatever is left
-/// out has its default.
+/// The settings of a keyspace, as given in a file, a request or on the command line. A setting that
+/// is left out has its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
@@ -18,7 +18,7 @@ pub struct SpaceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// base62, base58, base36, base32, base64url, hex, decimal, safe, or the characters
-    /// themselves [default: base62]
+    /// themselves [default: base62; decimal for plain integers, length 0]
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alphabet: Option<String>,
@@ -57,7 +57,7 @@ pub struct SpaceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
     /// With kind snowflake: where time begins [default: 2025-01-01T00:00:00Z]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TIME", value_parser = parse_time))]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Timestamp>,
@@ -66,7 +66,7 @@ pub struct SpaceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid_version: Option<u8>,
     /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
-    /// is made [default: 0]
+    /// is created [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "ORDINAL"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
@@ -86,17 +86,17 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklist: Option<bool>,
-    /// Write down leases and claims (batch), or every key before it is handed out (key); changeable
+    /// Record leases and claims (batch), or every key before it is handed out (key); changeable
     /// [default: batch]
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
-    /// Fill a pool that has fewer keys than this; 0 leaves that to `pool fill`; changeable
-    /// [default: 0]
+    /// Fill a pool that has fewer keys than this, once an instance has taken from it; with 0 only
+    /// `pool fill` does; changeable [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_water: Option<u64>,
-    /// How long a pool's key lives once it is handed out; 0 for ever; changeable [default: 0]
+    /// How long a pool's key is valid once it is handed out; 0 for ever; changeable [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
@@ -105,11 +105,17 @@ pub struct SpaceSpec {
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve_seconds: Option<u64>,
-    /// With kind snowflake, how far ahead an instance holds its worker: so long it goes on without
-    /// the store, and so long the worker rests after a crash; changeable [default: 60]
+    /// With kind snowflake, how far ahead an instance holds its worker: how long it can continue
+    /// without the store, and how long the worker stays unused after a crash; changeable [default: 60]
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_seconds: Option<u64>,
+}
+
+/// Reads a time on the command line.
+#[cfg(feature = "cli")]
+pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "must be a time such as 2026-11-16T00:00:00Z".to_owned())
 }
 
 impl SpaceSpec {
@@ -117,7 +123,9 @@ impl SpaceSpec {
     pub fn definition(&self) -> Definition {
         let default = Definition::of_kind(self.kind.unwrap_or_default());
         let layout = self.layout.clone().or(default.layout);
-        let alphabet = self.alphabet.clone().unwrap_or(default.alphabet);
+        let plain_integers = default.kind == Kind::Sequential && self.length == Some(0);
+        let usual = if plain_integers { "decimal".to_owned() } else { default.alphabet };
+        let alphabet = self.alphabet.clone().unwrap_or(usual);
         let length = match (default.kind, &layout) {
             (Kind::Snowflake, Some(layout)) => super::timeline::length_for(layout, &alphabet),
             _ => default.length,
@@ -137,6 +145,17 @@ impl SpaceSpec {
             uuid_version: self.uuid_version.or(default.uuid_version),
             grown: default.grown,
         }
+    }
+
+    /// The permanent part, to be compared with one on record. Plain integers were written in base62 by
+    /// default in the past: where no alphabet is asked for, either is meant.
+    pub fn definition_like(&self, stored: &Definition) -> Definition {
+        let asked = self.definition();
+        let plain_integers = asked.kind == Kind::Sequential && asked.length == 0;
+        if plain_integers && self.alphabet.is_none() && stored.alphabet == "base62" {
+            return Definition { alphabet: stored.alphabet.clone(), ..asked };
+        }
+        asked
     }
 
     /// The changeable part: what was given, over what was there.

@@ -11,7 +11,7 @@ const LOW_WATER_MAX: u64 = 100_000_000;
 /// The longest life of a key: a thousand years.
 const TTL_SECONDS_MAX: u64 = 31_556_952_000;
 
-/// What is written down of keys that are handed out.
+/// What is recorded of keys that are handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -33,21 +33,21 @@ pub struct Tuning {
     pub lease_size_min: u64,
     /// The most ordinals a lease asks for.
     pub lease_size_max: u64,
-    /// For how many seconds of demand an instance holds keys, so that the store may be away.
+    /// For how many seconds of demand an instance holds keys, so that it can serve without the store.
     pub horizon_seconds: u64,
     /// Whether keys that the blocklist matches are skipped.
     pub blocklist: bool,
-    /// What is written down of keys that are handed out.
+    /// What is recorded of keys that are handed out.
     pub audit: Audit,
     /// A pool with fewer keys than this is filled up; 0 leaves that to `pool fill`.
     pub low_water: u64,
-    /// How many seconds a key of a pool lives once it is handed out; 0 for ever.
+    /// How many seconds a key of a pool is valid once it is handed out; 0 for ever.
     pub ttl_seconds: u64,
     /// With audit `key`, after how many seconds others may have a pool's keys that an instance
     /// reserved and did not hand out.
     pub reserve_seconds: u64,
-    /// With kind `snowflake`, how many seconds ahead an instance may hold a worker: so long it goes
-    /// on without the store, and so long the worker rests after a crash.
+    /// With kind `snowflake`, how many seconds ahead an instance may hold a worker: how long it can
+    /// continue without the store, and how long the worker stays unused after a crash.
     pub window_seconds: u64,
     /// Where the keyspace comes from, while it is being imported: until then it is sealed.
     #[serde(skip_serializing_if = "Option::is_none")]
