@@ -23,7 +23,7 @@ pub(crate) async fn make_sure(
     if confirmed.on_record {
         return Ok(confirmed);
     }
-    let lost = format!("{} of `{}` is not on record any more", change.evidence, change.space);
+    let lost = format!("{} of `{}` is no longer on record", change.evidence, change.space);
     Err(StoreError::went_back(&change.space, change.reached, lost))
 }
 

@@ -112,10 +112,11 @@ pub struct Floors {
 /// A data directory belongs to one store; this one knows another.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} knows the store {known}, and this is another one ({found}), so nothing is created in it. \
-     If the old store was lost, restore it and run `keymill space advance`. To use a second store, \
-     give it a data directory of its own with --data-dir. To start over, with no regard for keys \
-     already handed out, stop every instance and remove {}", paths[0].display(), list(paths)
+    "{} belongs to the store {known}, but this is another one ({found}), so nothing is created in \
+     it. If the old store was lost, restore it and run `keymill space advance`. To use a second \
+     store, give it a data directory of its own with --data-dir. To start over, and possibly \
+     repeat keys that were already handed out, stop every instance and remove {}",
+    paths[0].display(), list(paths)
 )]
 pub struct OtherStore {
     paths: Vec<PathBuf>,
@@ -370,7 +371,7 @@ fn problem(error: &dyn std::fmt::Display) -> StoreError {
 }
 
 fn unanswered() -> io::Error {
-    io::Error::other("the thread that writes floors failed half-way; the log has more")
+    io::Error::other("the thread that writes the floor file failed; the log says why")
 }
 
 fn lock_shared(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {

@@ -60,7 +60,7 @@ impl<Q: Send + 'static, A: Send + 'static> GroupCommit<Q, A> {
                 }
                 // A task of its own: one that panics fails alone.
                 let committed = tokio::spawn(commit(asked)).await.unwrap_or_else(|_| {
-                    let problem = "the request failed half-way; the log has more".to_owned();
+                    let problem = "the request failed unexpectedly; the log says why".to_owned();
                     Err(StoreError::InDoubt(problem))
                 });
                 match committed {
@@ -86,7 +86,7 @@ impl<Q: Send + 'static, A: Send + 'static> GroupCommit<Q, A> {
     pub(crate) async fn ask(&self, asked: Q) -> Result<A, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.queue.try_send(Job { asked, answer }).map_err(|_| {
-            StoreError::Unavailable("too many requests wait for the store".to_owned())
+            StoreError::Unavailable("too many requests are waiting for the store".to_owned())
         })?;
         Self::answer(answered).await
     }
@@ -100,7 +100,7 @@ impl<Q: Send + 'static, A: Send + 'static> GroupCommit<Q, A> {
     }
 
     async fn answer(answered: oneshot::Receiver<Result<A, StoreError>>) -> Result<A, StoreError> {
-        let late = || StoreError::InDoubt(format!("no answer in {WAIT_MAX:?}"));
+        let late = || StoreError::InDoubt(format!("no answer within {WAIT_MAX:?}"));
         let answered = tokio::time::timeout(WAIT_MAX, answered).await.map_err(|_| late())?;
         answered.unwrap_or_else(|_| Err(late()))
     }

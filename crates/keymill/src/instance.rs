@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Instance {
-    /// Random, so that a process that starts again is another instance.
+    /// A random ID: a process that is restarted is another instance.
     pub id: String,
     /// The machine it runs on.
     pub host: String,
-    /// Its process there.
+    /// Its process ID there.
     pub pid: u32,
     /// The version of keymill.
     pub version: String,

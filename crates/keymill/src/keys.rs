@@ -111,8 +111,8 @@ impl Keys {
         }
         if !found.starts_with(&known) {
             return Err(StoreError::Broken(format!(
-                "`{}` has grown to {found:?}, and this instance has served it with {known:?}: keys \
-                 may be in use that it would hand out again. Seal it, and make a new keyspace",
+                "`{}` has grown to {found:?}, but this instance has served it with {known:?}, so \
+                 it could hand out keys that are already in use. Seal it and create a new keyspace",
                 self.space
             )));
         }
@@ -151,7 +151,8 @@ impl Keys {
         if end > codec.capacity() {
             let (space, capacity) = (&self.space, codec.capacity());
             return Err(StoreError::Broken(format!(
-                "`{space}` is granted up to ordinal {end} and has only {capacity}"
+                "the store has granted ordinals of `{space}` up to {end}, but it has only \
+                 {capacity}"
             )));
         }
         let early = early_names(store, &self.space, reached, &codec).await?;

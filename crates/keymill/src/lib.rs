@@ -55,5 +55,6 @@ pub mod space;
 pub mod store;
 
 mod sync;
+mod turn;
 
 pub use service::{Service, ServiceError};

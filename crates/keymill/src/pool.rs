@@ -67,7 +67,7 @@ impl Pool {
                 return Ok(Grant { lease: mark.revision, ordinals, mark, left });
             }
             if claim.available > 0 {
-                let problem = "others are claiming the last keys of the pool".to_owned();
+                let problem = "other instances are claiming the last keys of the pool".to_owned();
                 return Err(StoreError::Unavailable(problem));
             }
             if tuning.low_water == 0 {
@@ -77,7 +77,8 @@ impl Pool {
             self.top_up(tuning).await?;
         }
         Err(StoreError::Unavailable(format!(
-            "{FRUITLESS_FILLS_MAX} fills of the pool made no key: the blocklist matches them all"
+            "{FRUITLESS_FILLS_MAX} fills of the pool added no keys, because the blocklist matches \
+             them all"
         )))
     }
 

@@ -200,16 +200,18 @@ impl Refill {
             tracing::error!(
                 space,
                 count,
-                "the keyspace was advanced without knowing of the keys that this instance holds; \
-                 they are dropped"
+                "the keyspace was advanced, but not beyond the keys that this instance holds; \
+                 discarded them"
             );
         }
     }
 
-    /// Leases that are drawn to their end, but for what came back.
+    /// Leases that are drawn to their end, but for what came back or may come back.
     fn spent(&self, held: &[Held]) -> Vec<LeaseId> {
         let drawn = drawn_to_the_end(held, self.mill.left_of_leases());
-        drawn.iter().filter(|held| !self.mill.has_back(&held.ordinals)).map(|it| it.lease).collect()
+        let in_use =
+            |held: &&Held| self.mill.has_out(&held.ordinals) || self.mill.has_back(&held.ordinals);
+        drawn.iter().filter(|held| !in_use(held)).map(|it| it.lease).collect()
     }
 
     /// The settings. What is reserved is not held for longer than the reservation lasts.
@@ -297,7 +299,10 @@ impl Refill {
             // Those that are in the pool are the last ones.
             Ok(_) | Err(StoreError::Exhausted { .. }) => {}
             Err(error) => {
-                tracing::warn!(space = self.space, "the pool runs low and was not filled: {error}");
+                tracing::warn!(
+                    space = self.space,
+                    "the pool is low and could not be filled: {error}"
+                );
             }
         }
     }
@@ -327,7 +332,7 @@ impl Refill {
                 match self.give_back_one(lease, &rest, &returned).await {
                     Ok(()) => {
                         let space = &self.space;
-                        tracing::info!(space, lease, count, "gave back what was not drawn");
+                        tracing::info!(space, lease, count, "returned unused keys");
                         break;
                     }
                     // Asked again until the stop runs out of time; on a closed lease it is harmless.
@@ -337,7 +342,12 @@ impl Refill {
                     }
                     Err(error) => {
                         let space = &self.space;
-                        tracing::warn!(space, lease, count, "could not give back: {error}");
+                        tracing::warn!(
+                            space,
+                            lease,
+                            count,
+                            "could not return unused keys: {error}"
+                        );
                         break;
                     }
                 }
@@ -422,7 +432,7 @@ pub(crate) fn tell(
             _ => tracing::warn!(
                 space,
                 left = mill.left(),
-                "no lease: {error}; serving what is held and trying again"
+                "could not lease keys: {error}; serving the keys in memory and trying again"
             ),
         }
     }

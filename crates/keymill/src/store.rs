@@ -65,7 +65,7 @@ pub use finding::{Finding, Verdict};
 pub use keys::KeyStore;
 pub use moving::{MovedRow, MovedSpace, Part, Rows, RowsPage};
 pub use name::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Naming, NewName};
-pub use open::{Opening, check_url, open};
+pub use open::{Opening, check, check_url, open};
 pub use ranges::Ranges;
 pub use record::{
     Beat, Created, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId, LeasePage,

@@ -78,7 +78,9 @@ impl Appender {
         let updated = FileLock::take(&self.paths.lock, Duration::ZERO)
             .and_then(|_lock| old::update(&self.paths, &content(&self.paths)?));
         if let Err(error) = updated {
-            tracing::warn!("the floors were not written for earlier versions of keymill: {error}");
+            tracing::warn!(
+                "could not update the floor file of earlier versions of keymill: {error}"
+            );
         }
     }
 
@@ -102,7 +104,7 @@ impl Appender {
         let file = OpenOptions::new().append(true).open(&self.paths.log)?;
         let found = id(&file.metadata()?);
         if found != wanted {
-            return Err(io::Error::other("was replaced by something that did not take its lock"));
+            return Err(io::Error::other("was replaced by a process that did not hold its lock"));
         }
         // Whoever put it there may have ended before its name was safe.
         sync_folder(&self.paths.log)?;

@@ -107,11 +107,12 @@ pub(super) fn parse_header(line: &[u8]) -> Result<u64, String> {
     match header {
         Some(Header { floors: FORMAT, lines }) => Ok(lines),
         Some(Header { floors, .. }) => Err(format!(
-            "has the format {floors}, and this version of keymill reads only {FORMAT}; start a \
-             later version"
+            "has the format {floors}, but this version of keymill reads only {FORMAT}; use a later \
+             version"
         )),
-        None => Err("not a floor file: its first line is damaged or was never keymill's. Restore \
-             it from a copy; or, if the store was certainly not rolled back, remove it"
+        None => Err("not a floor file: its first line is damaged or was not written by keymill. \
+                     Restore it from a copy; or, if you are sure that the store was not rolled \
+                     back, remove it"
             .to_owned()),
     }
 }

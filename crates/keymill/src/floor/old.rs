@@ -18,8 +18,8 @@ pub(super) fn parse(path: &Path, mut file: &File) -> io::Result<FileContent> {
     file.read_to_string(&mut text).map_err(|error| named(path, &error))?;
     serde_json::from_str(&text).map_err(|error| {
         let problem = format!(
-            "not a floor file: {error}. Restore it from a copy; or, if the store was certainly not \
-             rolled back, remove it"
+            "not a floor file: {error}. Restore it from a copy; or, if you are sure that the store \
+             was not rolled back, remove it"
         );
         named(path, &io::Error::new(io::ErrorKind::InvalidData, problem))
     })

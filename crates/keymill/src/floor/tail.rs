@@ -121,7 +121,7 @@ impl Tail {
             Err(error) => return Err(named(path, &error)),
         };
         if !found.is_file() {
-            let problem = "is no regular file, so no floors can be kept in it; remove it";
+            let problem = "is not a regular file, so keymill cannot write to it; remove it";
             return Err(named(path, &io::Error::new(io::ErrorKind::InvalidInput, problem)));
         }
         let known = self.log.take();
@@ -222,9 +222,9 @@ impl OpenLog {
     fn damaged_line(&self) -> io::Error {
         let line = self.lines + 1;
         damage(format!(
-            "line {line} is damaged or missing, so it is not known how far the store had come. \
-             Restore the file from a copy; or, if the store was certainly not rolled back, stop \
-             every instance and empty that line"
+            "line {line} is damaged or missing, so keymill cannot tell how far the store had got. \
+             Restore the file from a copy; or, if you are sure that the store was not rolled back, \
+             stop every instance and empty that line"
         ))
     }
 }

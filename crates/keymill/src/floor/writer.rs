@@ -95,8 +95,8 @@ impl Writer {
         if waiting.raises.len() >= WAITING_MAX {
             drop(waiting);
             let problem = format!(
-                "over {WAITING_MAX} changes wait to be written; the disk of the data directory may \
-                 be too slow"
+                "more than {WAITING_MAX} changes are waiting to be written; the disk of the data \
+                 directory may be too slow"
             );
             return answer(Err(io::Error::other(problem)));
         }

@@ -83,7 +83,7 @@ impl Confirm {
         }
         let (seen, found) = (self.reached, space.mark);
         let evidence = format!(
-            "`{}` is at ordinal {} (revision {}), and a change was committed at {} (revision {})",
+            "`{}` is at ordinal {} (revision {}), but a change was committed at {} (revision {})",
             self.space, found.next, found.revision, seen.next, seen.revision
         );
         Err(StoreError::went_back(&self.space, seen, evidence))

@@ -14,7 +14,7 @@ pub enum StoreError {
     #[error("the store is not available: {0}")]
     Unavailable(String),
     /// The change may or may not have been made: what it granted must not be used.
-    #[error("the store did not say whether it committed: {0}")]
+    #[error("the result of the commit is unknown: {0}")]
     InDoubt(String),
     /// The store is older than what was seen of it.
     #[error(transparent)]
@@ -23,7 +23,10 @@ pub enum StoreError {
     #[error("there is no keyspace `{0}`")]
     UnknownSpace(String),
     /// All ordinals are granted.
-    #[error("the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by others")]
+    #[error(
+        "the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by other \
+         instances"
+    )]
     Exhausted {
         /// The space.
         space: String,
@@ -49,7 +52,7 @@ pub enum StoreError {
     Sealed(String),
     /// What was asked was decided on fewer generations than the space has: nothing was changed, and
     /// it may be decided again.
-    #[error("the keyspace `{0}` has grown meanwhile; try again")]
+    #[error("the keyspace `{0}` has just grown; try again")]
     Outdated(String),
     /// The database cannot be used as it is, and waiting will not help.
     #[error("{0}")]
@@ -59,7 +62,8 @@ pub enum StoreError {
 /// How a store that went back in time was noticed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the store went back in time: {evidence}. Keys beyond that point may be in use, so none are granted. {remedy}"
+    "the store was rolled back to an earlier state: {evidence}. Keys beyond that point may be in \
+     use, so none are leased. {remedy}"
 )]
 pub struct WentBack {
     /// The space concerned.
@@ -76,7 +80,8 @@ impl StoreError {
     /// What is asked of a store that keeps no rows of keys.
     pub fn no_keys(space: &str) -> StoreError {
         StoreError::Broken(format!(
-            "this store keeps no rows of keys, which `{space}` needs; the SQL stores and Redis do"
+            "this store does not support pools, digests or key audit, which `{space}` needs; use \
+             SQLite, PostgreSQL, MySQL or Redis"
         ))
     }
 
@@ -103,10 +108,10 @@ impl StoreError {
         StoreError::Broken(if opening.secret_given {
             format!(
                 "{place} does not exist or is empty, and its secret comes from KEYMILL_SECRET or \
-                 `secret_file`. A new store would begin with the first key of that secret again, and \
-                 repeat keys that the store has handed out before, if it was lost or is not the one \
-                 that was meant. Restore the store, or pass --new-store if no key of it was ever \
-                 handed out"
+                 `secret_file`. A new store would begin with the first key of that secret again: \
+                 if the old store was lost, or this is the wrong one, it would repeat keys that \
+                 were already handed out. Restore the store, or pass --new-store if no key of it \
+                 was ever handed out"
             )
         } else {
             format!(
@@ -119,7 +124,7 @@ impl StoreError {
     pub fn went_back(space: &str, seen: Mark, evidence: String) -> StoreError {
         let next = seen.next;
         let remedy =
-            format!("Run `keymill space advance {space} --to {next}` to go on beyond them");
+            format!("Run `keymill space advance {space} --to {next}` to continue beyond them");
         let space = space.to_owned();
         StoreError::WentBack(Arc::new(WentBack { space, seen, evidence, remedy }))
     }
@@ -129,12 +134,12 @@ impl StoreError {
         let History { server, timeline } = seen.history;
         let evidence = if found.server == server {
             format!(
-                "its server is on timeline {}, and `{space}` was seen on timeline {timeline}: this \
-                 one was cut off, and another has taken its place",
+                "its server is on timeline {}, but `{space}` was seen on timeline {timeline}: this \
+                 server was cut off, and another one has taken its place",
                 found.timeline
             )
         } else {
-            format!("its server is {:x}, and `{space}` was seen on {server:x}", found.server)
+            format!("its server is {:x}, but `{space}` was seen on {server:x}", found.server)
         };
         StoreError::went_back(space, seen, evidence)
     }
@@ -144,8 +149,8 @@ impl StoreError {
         StoreError::WentBack(Arc::new(WentBack {
             space: space.to_owned(),
             seen,
-            evidence: format!("the keyspace `{space}` is gone from it"),
-            remedy: "Restore a backup that has it, or use another name".to_owned(),
+            evidence: format!("the keyspace `{space}` is missing"),
+            remedy: "Restore a backup that contains it, or use another name".to_owned(),
         }))
     }
 
@@ -154,9 +159,8 @@ impl StoreError {
         StoreError::WentBack(Arc::new(WentBack {
             space: space.to_owned(),
             seen: floor.mark,
-            evidence: format!("it was the store {} and is now {found}", floor.store),
-            remedy: "Restore the store that was there, or start with another data directory"
-                .to_owned(),
+            evidence: format!("it was the store {}, but is now {found}", floor.store),
+            remedy: "Restore the original store, or start with another data directory".to_owned(),
         }))
     }
 }
@@ -170,16 +174,16 @@ fn no_worker(
 ) -> String {
     match worker {
         _ if advanced => format!(
-            "`{space}` was advanced: no worker of it is leased before {free_at}, when all that may \
-             have been held is over"
+            "`{space}` was advanced: no worker of it is leased before {free_at}, when every window \
+             that may have been held has ended"
         ),
         Some(worker) if u64::from(worker) >= workers => {
-            format!("`{space}` has no worker {worker}: its layout has {workers}, from 0 on")
+            format!("`{space}` has no worker {worker}: its layout has {workers}, numbered from 0")
         }
         Some(worker) => format!("worker {worker} of `{space}` is held until {free_at}"),
         None => format!(
-            "all {workers} workers of `{space}` are held, the first of them until {free_at}; a layout \
-             with more worker bits has room for more instances"
+            "all {workers} workers of `{space}` are held, the first of them until {free_at}; a \
+             layout with more worker bits allows more instances"
         ),
     }
 }

@@ -362,7 +362,7 @@ impl LastUse {
 
     /// What to answer when it is not.
     pub fn lost(&self, space: &str, floor: &Floor) -> StoreError {
-        let evidence = format!("the use of `{}` is not on record any more", self.key.key);
+        let evidence = format!("the use of `{}` is no longer on record", self.key.key);
         StoreError::went_back(space, floor.mark, evidence)
     }
 }

@@ -448,7 +448,8 @@ fn fold_error(place: &str, error: &mysql_async::Error) -> StoreError {
         )),
         // Denied: a command, a table, a column.
         1142 | 1143 | 1227 => StoreError::Broken(format!(
-            "{place}: {message}; let this user do that, or run `keymill store migrate` as one who may"
+            "{place}: {message}; grant this user the privilege, or run `keymill store migrate` as \
+             a user who has it"
         )),
         // Denied: the database, the user; or there is no such database.
         1044 | 1045 | 1049 => StoreError::Broken(format!("{place}: {message}")),

@@ -39,7 +39,7 @@ pub struct NewName {
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum NamePurpose {
-    /// Somebody chose it.
+    /// An alias that was chosen.
     Alias,
     /// It was in use before this space was.
     Used,

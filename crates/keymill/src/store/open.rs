@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Store, StoreError};
+use super::{Finding, Place, Store, StoreError};
 
 /// How to open a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,21 @@ pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreEr
         "etcd" => Ok(Arc::new(super::etcd::EtcdStore::open(url, opening).await?)),
         _ => unreachable!("the scheme was just checked"),
     }
+}
+
+/// Checks the store that `url` names, setting by setting, and changes nothing: nothing is made,
+/// migrated or locked.
+pub async fn check(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>), StoreError> {
+    check_url(url)?;
+    #[cfg(feature = "sqlite")]
+    if scheme(url) == "sqlite" {
+        let path = sqlite_path(url).to_owned();
+        let look = move || super::sqlite::look_at(path.as_ref(), opening);
+        return tokio::task::spawn_blocking(look).await.expect("looking does not panic");
+    }
+    // A server is there or not: opening makes nothing but the schema, and only where it may migrate.
+    let store = open(url, Opening { migrate: false, ..opening }).await?;
+    Ok((store.place(), store.check().await?))
 }
 
 /// Refuses the name of a store that this build cannot open.

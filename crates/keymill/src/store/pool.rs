@@ -45,12 +45,12 @@ pub(super) fn new<M: Manager>(manager: M) -> Pool<M> {
 pub(super) async fn get<M: Manager<Error = StoreError>>(
     pool: &Pool<M>,
 ) -> Result<Object<M>, StoreError> {
-    let late = |_| StoreError::Unavailable(format!("no connection in {GET_MAX:?}"));
+    let late = |_| StoreError::Unavailable(format!("no connection within {GET_MAX:?}"));
     // Several that were idle may have to be given up before one answers.
     timeout(GET_MAX, pool.get()).await.map_err(late)?.map_err(|error| match error {
         PoolError::Backend(error) => error,
         PoolError::Timeout(TimeoutType::Wait) => {
-            StoreError::Unavailable("too many requests wait for it".to_owned())
+            StoreError::Unavailable("too many requests are waiting for a connection".to_owned())
         }
         error => StoreError::Unavailable(error.to_string()),
     })

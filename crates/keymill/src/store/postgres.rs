@@ -456,13 +456,14 @@ fn fold_error(place: &str, error: &tokio_postgres::Error) -> StoreError {
         &SqlState::READ_ONLY_SQL_TRANSACTION
         | &SqlState::FEATURE_NOT_SUPPORTED
         | &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => StoreError::Unavailable(format!(
-            "{place} takes no writes, it may be a standby: {message}"
+            "{place} accepts no writes, it may be a standby: {message}"
         )),
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Broken(format!(
-            "{place}: {message}; let this user do that, or run `keymill store migrate` as one who may"
+            "{place}: {message}; grant this user the privilege, or run `keymill store migrate` as \
+             a user who has it"
         )),
         &SqlState::INVALID_CATALOG_NAME => {
-            StoreError::Broken(format!("{place}: {message}; make it with CREATE DATABASE"))
+            StoreError::Broken(format!("{place}: {message}; create it with CREATE DATABASE"))
         }
         &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             StoreError::Broken(format!("{place}: {message}"))

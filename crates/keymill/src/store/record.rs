@@ -145,7 +145,7 @@ pub struct LeaseRecord {
 pub enum Purpose {
     /// Granted to an instance, to make keys of.
     Lease,
-    /// Passed over by `space advance`: what was made of it, no record tells.
+    /// Skipped by `space advance`: which keys of it were handed out is not recorded.
     Advance,
     /// Written into the pool of a keyspace.
     Fill,
@@ -196,15 +196,15 @@ pub struct Beat {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct InstanceRecord {
-    /// Who it is.
+    /// The instance.
     #[serde(flatten)]
     pub instance: Instance,
     /// Where it can be reached.
     pub address: Option<String>,
-    /// When it was last heard of.
+    /// When it last reported to the store.
     #[cfg_attr(feature = "http", schema(value_type = String))]
     pub seen_at: Timestamp,
-    /// When it stopped, if it said so.
+    /// When it stopped, if it reported that.
     #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
     pub stopped_at: Option<Timestamp>,
 }
@@ -226,7 +226,7 @@ pub struct Place {
     pub kind: &'static str,
     /// A path or a URL without its password.
     pub location: String,
-    /// Whether opening it made it.
+    /// Whether it was created when it was opened.
     pub created: bool,
 }
 
@@ -294,8 +294,8 @@ impl SpaceRecord {
             StoreError::WentBack(how) if self.definition.kind == Kind::Digest => {
                 let length = self.definition.length_last() + 1;
                 let remedy = format!(
-                    "Run `keymill space grow {} --length {length}`: known inputs keep their keys, and new \
-                     ones get longer keys, which cannot have been given",
+                    "Run `keymill space grow {} --length {length}`: known inputs keep their keys, \
+                     and new ones get longer keys, which were never assigned",
                     self.name
                 );
                 StoreError::WentBack(Arc::new(WentBack { remedy, ..WentBack::clone(&how) }))
@@ -368,7 +368,7 @@ impl SpaceRecord {
         if self.definition.kind == Kind::Pooled && era > keys::ERA_MAX {
             let name = &self.name;
             return Err(StoreError::Broken(format!(
-                "the pool of `{name}` was advanced {} times, which is all it can be",
+                "the pool of `{name}` was advanced {} times, which is the maximum",
                 keys::ERA_MAX
             )));
         }
@@ -391,8 +391,9 @@ impl SpaceRecord {
         }
         if !seen.starts_with(&known) {
             return Err(StoreError::Broken(format!(
-                "`{}` was seen with the lengths {seen:?} after the first, and its store has {known:?}: \
-                 keys may be in use that it would hand out again. Seal it, and make a new keyspace",
+                "`{}` was seen with the lengths {seen:?} after the first, but the store has \
+                 {known:?}, so it could hand out keys that are already in use. Seal it and create \
+                 a new keyspace",
                 self.name
             )));
         }
@@ -417,12 +418,12 @@ impl Floor {
         if !found.grown.contain(seen.grown) {
             let (found, lengths) = (found.grown.list(), seen.grown.list());
             let evidence =
-                format!("`{space}` has grown to {found:?}, and was seen with {lengths:?}");
+                format!("`{space}` has grown to {found:?}, but was seen with {lengths:?}");
             return Err(StoreError::went_back(space, seen, evidence));
         }
         if !found.has_reached(seen) {
             let evidence = format!(
-                "`{space}` is at ordinal {} (revision {}) and was seen at {} (revision {})",
+                "`{space}` is at ordinal {} (revision {}), but was seen at {} (revision {})",
                 found.next, found.revision, seen.next, seen.revision
             );
             return Err(StoreError::went_back(space, seen, evidence));
@@ -459,7 +460,7 @@ impl LeaseAsk {
 
     /// What to answer when the last lease is not on record.
     pub fn lost_lease(&self, last: LeaseId) -> StoreError {
-        let evidence = format!("lease {last} of `{}` is not on record any more", self.space);
+        let evidence = format!("lease {last} of `{}` is no longer on record", self.space);
         StoreError::went_back(&self.space, self.floor.mark, evidence)
     }
 }

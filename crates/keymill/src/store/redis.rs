@@ -168,7 +168,7 @@ impl RedisStore {
                 let record = self.record_from(connection, space, &answer)?;
                 let store = rows::field(&rows::fields(&answer), "store")?;
                 record.check_floor(&store, floor)?;
-                Err(StoreError::Broken(format!("redis refused `{space}` for no reason")))
+                Err(StoreError::Broken(format!("redis refused `{space}` without a reason")))
             }
             _ => Ok((status, answer)),
         }

@@ -19,6 +19,7 @@ mod file;
 mod filesystem;
 mod heartbeat;
 mod keys;
+mod look;
 mod mounts;
 mod moving;
 mod names;
@@ -37,6 +38,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use db::{Db, Worker};
 use file::{broken, floor_file, make_private, resolve, sibling};
 use filesystem::OtherPath;
+pub(in crate::store) use look::look_at;
 use rows::{
     all_spaces, identity, instance_from, lease_from, name_counts, name_of, names_of, space_named,
 };
@@ -424,6 +426,12 @@ impl Store for SqliteStore {
 
 /// Held while the file or its schema is made.
 fn lock(path: &Path) -> Result<FileLock, StoreError> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        return Err(StoreError::Broken(format!(
+            "cannot keep a database in {}: the folder does not exist; create it, or correct the path",
+            folder.display()
+        )));
+    }
     FileLock::take(&sibling(path, "-lock"), OPEN_TIME_MAX)
         .map_err(|error| StoreError::Broken(format!("cannot keep a database there: {error}")))
 }
@@ -451,7 +459,7 @@ fn fold_error(path: &Path, error: &rusqlite::Error) -> StoreError {
             "{shown} is corrupt ({error}); restore a backup, then run `keymill space advance`"
         )),
         Some(ErrorCode::CannotOpen) => StoreError::Broken(format!(
-            "{shown} cannot be opened; may this user read and write it?"
+            "{shown} cannot be opened; check that this user may read and write it"
         )),
         Some(ErrorCode::ReadOnly) => {
             StoreError::Broken(format!("{shown} cannot be written by this user"))

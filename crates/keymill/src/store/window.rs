@@ -134,7 +134,7 @@ impl WindowAsk {
 
     /// What to answer when the last lease is not on record.
     pub fn lost_lease(&self, last: LeaseId) -> StoreError {
-        let evidence = format!("lease {last} of `{}` is not on record any more", self.space);
+        let evidence = format!("lease {last} of `{}` is no longer on record", self.space);
         StoreError::went_back(&self.space, self.floor.mark, evidence)
     }
 

@@ -340,7 +340,7 @@ impl Keeper {
         let (clock, ids) = (timeline.time_of(clock), timeline.time_of(now));
         tracing::warn!(
             space = self.space, worker = old.window.worker, %clock, %ids,
-            "the clock was set back behind this worker's IDs; going on with another"
+            "the clock was set back to before this worker's last ID; using another worker"
         );
         let unused_from = self.settle(worker, held, &answer).await?;
         self.release(timeline, old.window, unused_from).await;
@@ -376,7 +376,7 @@ impl Keeper {
         tracing::warn!(
             space = self.space,
             seconds,
-            "the clock of this host was set; IDs go on in their order"
+            "the clock of this host was changed; IDs continue in order"
         );
         self.progress.change(|progress| progress.clock_jumps += 1);
     }

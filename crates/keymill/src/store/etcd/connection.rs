@@ -80,7 +80,7 @@ impl Members {
                 Err(StoreError::InDoubt(problem) | StoreError::Unavailable(problem)) => {
                     if Instant::now() > deadline {
                         return Err(StoreError::Unavailable(format!(
-                            "no member answers for a majority; the last one: {problem}"
+                            "no etcd member can reach a majority; the last error: {problem}"
                         )));
                     }
                     // The others may have just as little to say until a leader is elected.
@@ -100,7 +100,7 @@ impl Members {
         let found = self.read(gets).await?;
         if found.at.history != history {
             let place = self.shown();
-            let problem = format!("{place} became another cluster meanwhile");
+            let problem = format!("{place} is now a different cluster");
             return Err(StoreError::Unavailable(problem));
         }
         Ok(found)
@@ -122,7 +122,7 @@ impl Members {
         let response = self.ask(txn, COMMIT_MAX).await?;
         if moment_of(&response).history != history {
             let place = self.shown();
-            return Err(StoreError::InDoubt(format!("{place} became another cluster meanwhile")));
+            return Err(StoreError::InDoubt(format!("{place} is now a different cluster")));
         }
         Ok(response.succeeded())
     }
@@ -216,7 +216,7 @@ impl Members {
             })
         };
         let answer = timeout(time_max, answer).await.unwrap_or_else(|_| {
-            Err(StoreError::InDoubt(format!("{place} did not answer in {time_max:?}")))
+            Err(StoreError::InDoubt(format!("{place} did not answer within {time_max:?}")))
         });
         if answer.is_err() {
             *self.slot(number) = None;

@@ -82,7 +82,8 @@ impl EtcdStore {
         let is_long = old > 0 && self.can_be_read_at(old).await?;
         let (found, wanted) = if is_long {
             let wanted = "compacted: start etcd with --auto-compaction-retention=1h, then run \
-                          `etcdctl defrag`; else its database grows until it takes no more writes";
+                          `etcdctl defrag`; otherwise its database grows until it accepts no \
+                          more writes";
             (format!("more than {HISTORY_MAX} revisions"), wanted)
         } else {
             (format!("at most {} revisions", revision.min(HISTORY_MAX)), "compacted")
@@ -128,11 +129,11 @@ fn of_alarms(alarms: &[(AlarmType, u64)]) -> Finding {
     let raised = raised.collect::<Vec<_>>().join(", ");
     let is_corrupt = alarms.iter().any(|(alarm, _)| *alarm == AlarmType::Corrupt);
     let wanted = if is_corrupt {
-        "none: the data of its members differ; remove the member that is wrong and add it anew, or \
-         restore a backup and run `keymill space advance`"
+        "none: the data of its members differ; remove the member that is wrong and add it again, \
+         or restore a backup and run `keymill space advance`"
     } else {
-        "none: its database is full and takes no writes; run `etcdctl compact`, `etcdctl defrag` and \
-         `etcdctl alarm disarm`, and start etcd with --auto-compaction-retention=1h"
+        "none: its database is full and accepts no writes; run `etcdctl compact`, `etcdctl defrag` \
+         and `etcdctl alarm disarm`, and start etcd with --auto-compaction-retention=1h"
     };
     Finding::new("alarms", &raised, wanted, false)
 }

@@ -25,7 +25,9 @@ impl Turns {
     /// Waits for another turn, after one that others have won.
     pub(super) async fn another(&mut self) -> Result<(), StoreError> {
         if Instant::now() > self.deadline {
-            return Err(StoreError::Unavailable(format!("others were faster for {CHANGE_MAX:?}")));
+            return Err(StoreError::Unavailable(format!(
+                "gave up after {CHANGE_MAX:?} of conflicting writes"
+            )));
         }
         // So that both are not again at the same moment.
         let millis_max = u64::from(self.lost.min(6)) * 4 + 2;

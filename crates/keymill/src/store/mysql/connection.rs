@@ -180,7 +180,7 @@ impl Connection {
         if let Some(it) = findings.iter().find(follows) {
             let (place, setting) = (&self.place, &it.setting);
             return Err(StoreError::Unavailable(format!(
-                "{place} takes no writes: {setting} is on"
+                "{place} accepts no writes: {setting} is on"
             )));
         }
         refuse_unsafe(&findings, allow_unsafe)
@@ -229,7 +229,7 @@ impl Connection {
             }
             Err(_) => {
                 let place = &self.place;
-                Err(StoreError::Unavailable(format!("{place} did not answer in {CALL_MAX:?}")))
+                Err(StoreError::Unavailable(format!("{place} did not answer within {CALL_MAX:?}")))
             }
         }
     }

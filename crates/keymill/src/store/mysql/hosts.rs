@@ -89,7 +89,7 @@ impl Hosts {
         let version = if ours { connection.schema_version().await? } else { None };
         if version.is_none() && tables > 0 && !ours {
             return Err(StoreError::Broken(format!(
-                "{place} has another program's tables; name a database of its own for keymill"
+                "{place} has another program's tables; give keymill a database of its own"
             )));
         }
         if version.is_none() && !opening.create {
@@ -180,7 +180,7 @@ impl Hosts {
         }
         if masters.len() > 1 {
             return Err(StoreError::Broken(format!(
-                "{} take writes, and only one may: set read_only on the others",
+                "{} accept writes, but only one may: set read_only on the others",
                 masters.join(" and ")
             )));
         }
@@ -201,7 +201,7 @@ impl Hosts {
                 }
                 Ok(Err(error)) => problems.push(error),
                 Err(_) => problems.push(StoreError::Unavailable(format!(
-                    "{place} did not answer in {CONNECT_MAX:?}"
+                    "{place} did not answer within {CONNECT_MAX:?}"
                 ))),
             }
         }

@@ -159,7 +159,9 @@ impl Tx {
         self.execute(SPACE_STEP, params! { "space" => name }).await?;
         let space = self.space(name).await?;
         if is_later_era(space.mark.revision, read.mark.revision) {
-            return Err(StoreError::Unavailable(format!("`{name}` was advanced meanwhile")));
+            return Err(StoreError::Unavailable(format!(
+                "`{name}` was advanced at the same time; try again"
+            )));
         }
         Ok(space)
     }

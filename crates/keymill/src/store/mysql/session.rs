@@ -78,8 +78,8 @@ impl Look {
         for (found, (name, wanted)) in variables.iter().zip(expected) {
             if found != wanted {
                 return Look::Changed(format!(
-                    "{name} is `{found}` and was set to `{wanted}`; a proxy between keymill and the \
-                     server may have changed it, or the server"
+                    "{name} is `{found}`, although keymill set it to `{wanted}`; the server, or a \
+                     proxy in front of it, may have changed it"
                 ));
             }
         }

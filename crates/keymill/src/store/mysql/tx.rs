@@ -369,5 +369,5 @@ async fn within<T>(
 ) -> Result<T, StoreError> {
     timeout_at(deadline, work)
         .await
-        .unwrap_or_else(|_| Err(StoreError::Unavailable(format!("no answer in {CALL_MAX:?}"))))
+        .unwrap_or_else(|_| Err(StoreError::Unavailable(format!("no answer within {CALL_MAX:?}"))))
 }

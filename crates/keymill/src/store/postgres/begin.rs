@@ -76,7 +76,7 @@ impl Begun {
         let text = |column: usize| row.get(column).unwrap_or_default();
         if text(4) != "off" {
             return Err(StoreError::Unavailable(format!(
-                "{place} takes no writes: transaction_read_only is {}",
+                "{place} accepts no writes: transaction_read_only is {}",
                 text(4)
             )));
         }
@@ -90,8 +90,8 @@ impl Begun {
         let wrong = settings.into_iter().find(|(_, found, wanted)| found != wanted);
         if let Some((setting, found, wanted)) = wrong.or((!safe).then_some(commit)) {
             return Err(StoreError::Broken(format!(
-                "{place} has {setting} = {found} in a transaction that keymill began with {wanted}; \
-                 is there a proxy that does not pass on SET LOCAL?"
+                "{place} has {setting} = {found} in a transaction that keymill began with \
+                 {wanted}; a proxy may not pass on SET LOCAL"
             )));
         }
         let server: i64 = text(1).parse().unwrap_or_default();

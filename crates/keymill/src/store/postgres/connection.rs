@@ -173,7 +173,8 @@ impl Connection {
             self.outlived.store(true, Ordering::Relaxed);
             let place = &self.place;
             return Err(StoreError::Unavailable(format!(
-                "{place} is on timeline {timeline} and another was met on {met}: it was cut off"
+                "{place} is on timeline {timeline}, but another server is on {met}: this one was \
+                 cut off"
             )));
         }
         Ok(())
@@ -203,7 +204,7 @@ impl Connection {
     fn unanswered(&self) -> StoreError {
         self.failed.store(true, Ordering::Relaxed);
         let place = &self.place;
-        StoreError::Unavailable(format!("{place} did not answer in {CALL_MAX:?}"))
+        StoreError::Unavailable(format!("{place} did not answer within {CALL_MAX:?}"))
     }
 
     fn fold_error(&self, error: &tokio_postgres::Error) -> StoreError {

@@ -105,7 +105,7 @@ impl Hosts {
                 }
                 Ok(Err(error)) => problems.push(error),
                 Err(_) => problems.push(StoreError::Unavailable(format!(
-                    "{place} did not answer in {CONNECT_MAX:?}"
+                    "{place} did not answer within {CONNECT_MAX:?}"
                 ))),
             }
         }

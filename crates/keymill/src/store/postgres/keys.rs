@@ -379,7 +379,7 @@ impl Tx {
         let row = rows.first().ok_or_else(|| StoreError::UnknownSpace(space.name.clone()))?;
         let (revision, next) = (unsigned(row.get(0)), unsigned(row.get(1)));
         if is_later_era(revision, space.mark.revision) {
-            let problem = "the keyspace was advanced meanwhile".to_owned();
+            let problem = "the keyspace was advanced at the same time; try again".to_owned();
             return Err(StoreError::Unavailable(problem));
         }
         Ok((Mark { revision, next, ..space.mark }, row.get(2)))

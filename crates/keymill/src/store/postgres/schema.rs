@@ -96,7 +96,7 @@ impl Hosts {
             if same.is_some_and(|it| it.name() != name || it.checksum().to_string() != *checksum) {
                 return Err(StoreError::Broken(format!(
                     "the schema of {} cannot be brought up to date: its version {} is `{name}` \
-                     ({checksum}), which this keymill knows otherwise",
+                     ({checksum}), which differs in this version of keymill",
                     self.shown(),
                     applied.version
                 )));

@@ -67,9 +67,10 @@ impl Tx {
         let committed = self.within(connection.run("COMMIT")).await;
         let doubt = match committed {
             Err(error) => Some(error.to_string()),
-            Ok(()) if connection.warnings() != warned => {
-                Some("the server warned at the commit: it may not be on its standby".to_owned())
-            }
+            Ok(()) if connection.warnings() != warned => Some(
+                "the server gave a warning at the commit: the change may not be on its standby"
+                    .to_owned(),
+            ),
             Ok(()) => None,
         };
         match (self.connection.take(), &doubt) {
@@ -308,9 +309,9 @@ impl Tx {
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        timeout_at(self.deadline, work)
-            .await
-            .unwrap_or_else(|_| Err(StoreError::Unavailable(format!("no answer in {CALL_MAX:?}"))))
+        timeout_at(self.deadline, work).await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable(format!("no answer within {CALL_MAX:?}")))
+        })
     }
 }
 

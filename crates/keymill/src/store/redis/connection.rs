@@ -81,7 +81,7 @@ impl Server {
         };
         let Ok(database) = (if url.path.is_empty() { "0" } else { &url.path }).parse::<i64>()
         else {
-            return refuse(format!("has `{}` where the number of a database belongs", url.path));
+            return refuse(format!("has `{}` in place of the number of a database", url.path));
         };
         let replicas = url.setting("replicas").map(str::parse).transpose();
         let Ok(replicas) = replicas else {
@@ -142,7 +142,7 @@ impl Server {
         let place = format!("redis at {}", self.url.hosts[0]);
         let connect = self.connect_to(&place);
         timeout(CONNECT_MAX, connect).await.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable(format!("{place} did not answer in {CONNECT_MAX:?}")))
+            Err(StoreError::Unavailable(format!("{place} did not answer within {CONNECT_MAX:?}")))
         })
     }
 
@@ -344,8 +344,8 @@ impl Connection {
         let problem = match self.ask::<u32>(&wait).await {
             Ok(confirmed) if confirmed >= replicas => return Ok(()),
             Ok(confirmed) => format!(
-                "{} of {} replicas of {} confirmed it; set replicas=0 in the store's URL if there \
-                 shall be none",
+                "{} of {} replicas of {} confirmed the change; if it has no replicas, set \
+                 replicas=0 in the store's URL",
                 confirmed, replicas, self.place
             ),
             Err(error) => error.to_string(),

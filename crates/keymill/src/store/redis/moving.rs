@@ -188,8 +188,8 @@ impl RedisStore {
             connection.run(&script).await?;
         if server.is_empty() {
             return Err(StoreError::Unavailable(format!(
-                "{} was restarted, or another server has taken its place, while `{}` was read; begin \
-                 the export again",
+                "{} was restarted, or another server has taken its place, while `{}` was read; \
+                 start the export again",
                 connection.place(),
                 page.space
             )));

@@ -52,8 +52,8 @@ impl KeyStore for RedisStore {
 
     async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
         Err(StoreError::Broken(format!(
-            "Redis does not put single keys on record before they are handed out, which `{}` \
-             needs; SQLite, PostgreSQL and MySQL do",
+            "Redis does not record single keys before they are handed out, which `{}` needs; use \
+             SQLite, PostgreSQL or MySQL",
             uses.space
         )))
     }
@@ -161,7 +161,9 @@ impl RedisStore {
             }
         }
         let space = &fill.space;
-        Err(StoreError::Unavailable(format!("others kept changing `{space}` while it was filled")))
+        Err(StoreError::Unavailable(format!(
+            "gave up filling `{space}` because of conflicting writes"
+        )))
     }
 
     /// Fills the pool once; `None` where the space has changed meanwhile.
@@ -185,7 +187,8 @@ impl RedisStore {
         }
         if space.returned.count() > 0 {
             return Err(StoreError::Broken(format!(
-                "`{name}` has ordinals that came back from leases, and a pool has no leases"
+                "the record of `{name}` is inconsistent: it has ordinals returned from leases, but \
+                 a pool has no leases"
             )));
         }
         let seen = space.mark.revision;

@@ -95,7 +95,7 @@ impl RedisStore {
             }
         }
         Err(StoreError::Unavailable(format!(
-            "instances kept reporting how far they have seen `{space}` while it was advanced"
+            "gave up advancing `{space}` because instances kept reporting how far they have seen it"
         )))
     }
 
@@ -121,7 +121,9 @@ impl RedisStore {
                 return Ok(());
             }
         }
-        Err(StoreError::Unavailable(format!("others kept reporting sightings for {instance}")))
+        Err(StoreError::Unavailable(format!(
+            "gave up reporting for {instance} because of conflicting writes"
+        )))
     }
 
     pub(super) async fn highest_sighting(&self, space: &str) -> Result<Option<Mark>, StoreError> {

@@ -51,7 +51,9 @@ impl RedisStore {
             tokio::time::sleep(PAUSE_MAX * parts / 1_000).await;
         }
         let space = &ask.space;
-        Err(StoreError::Unavailable(format!("others kept changing the workers of `{space}`")))
+        Err(StoreError::Unavailable(format!(
+            "gave up because of conflicting changes to the workers of `{space}`"
+        )))
     }
 
     /// The server's clock, in milliseconds since 1970.

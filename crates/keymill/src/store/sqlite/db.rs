@@ -28,7 +28,7 @@ use crate::store::{Finding, StoreError, Verdict, schema};
 /// Marks a file as keymill's: "kmil".
 const APPLICATION_ID: i32 = 0x6b6d_696c;
 /// How long SQLite waits for another process's lock.
-const BUSY_MAX: Duration = Duration::from_secs(3);
+pub(super) const BUSY_MAX: Duration = Duration::from_secs(3);
 /// How long a caller waits for its turn and its answer.
 const CALL_MAX: Duration = Duration::from_secs(8);
 const QUEUE_MAX: usize = 256;
@@ -80,7 +80,7 @@ impl Db {
             noticed: false,
         };
         // Nothing is written to a file before it is known whose it is.
-        db.was_empty = db.check_owner()?;
+        db.was_empty = check_owner(&db.connection, path)?;
         if db.was_empty {
             if_empty?;
         }
@@ -105,24 +105,6 @@ impl Db {
             return Err(StoreError::Broken(format!("{path} {problem}")));
         }
         Ok(db)
-    }
-
-    /// Refuses another program's database; whether it is empty.
-    fn check_owner(&self) -> Result<bool, StoreError> {
-        let path = self.path.display();
-        let owner = self.pragma_number("application_id")?;
-        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
-        let tables: i64 = self
-            .connection
-            .query_row(tables, [], |row| row.get(0))
-            .map_err(|error| self.fold_error(&error))?;
-        match (owner, tables) {
-            _ if owner == i64::from(APPLICATION_ID) => Ok(false),
-            (0, 0) => Ok(true),
-            _ => Err(StoreError::Broken(format!(
-                "{path} is another program's database; name a new file for keymill"
-            ))),
-        }
     }
 
     /// Brings the schema up to date; the names of what was applied.
@@ -199,15 +181,15 @@ impl Db {
         let path = self.path.display();
         if found.database == self.files.database {
             return Err(StoreError::Unavailable(format!(
-                "the log of {path} was removed under this instance, which cannot go on with it; \
-                 start the instance again"
+                "the log of {path} was removed while this instance was using it; restart the \
+                 instance"
             )));
         }
         if found.log.is_some() && found.log == self.files.log {
             return Err(StoreError::Unavailable(format!(
-                "{path} was replaced, but the log of the old one still lies beside it and would \
-                 spoil the new one: stop every instance, remove {path}-wal and {path}-shm, put the \
-                 backup in place once more, and start"
+                "{path} was replaced, but the log of the old file is still beside it and would \
+                 damage the new one: stop every instance, remove {path}-wal and {path}-shm, put \
+                 the backup in place again, and start"
             )));
         }
         tracing::warn!(%path, "the database was replaced; opening the new one");
@@ -224,7 +206,9 @@ impl Db {
         if let Ok(Some(other)) = OtherPath::find(&self.path) {
             self.noticed = true;
             let problem = other.describe(&self.path);
-            tracing::warn!("{problem}. This instance goes on; no other one starts until then");
+            tracing::warn!(
+                "{problem}. This instance keeps running; no other one starts until then"
+            );
         }
     }
 
@@ -347,24 +331,43 @@ impl Worker {
         let jobs = self.jobs.as_ref().expect("taken only when dropped");
         jobs.try_send(job).map_err(|error| {
             StoreError::Unavailable(match error {
-                TrySendError::Full(_) => "too many requests wait for the database".to_owned(),
+                TrySendError::Full(_) => {
+                    "too many requests are waiting for the database".to_owned()
+                }
                 TrySendError::Disconnected(_) => "the database thread ended".to_owned(),
             })
         })?;
         match tokio::time::timeout(CALL_MAX, answered).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => {
-                Err(StoreError::InDoubt("the request failed half-way; the log has more".to_owned()))
-            }
-            Err(_) => Err(StoreError::InDoubt(format!("no answer in {CALL_MAX:?}"))),
+            Ok(Err(_)) => Err(StoreError::InDoubt(
+                "the request failed unexpectedly; the log says why".to_owned(),
+            )),
+            Err(_) => Err(StoreError::InDoubt(format!("no answer within {CALL_MAX:?}"))),
         }
+    }
+}
+
+/// Refuses another program's database; whether it is empty.
+pub(super) fn check_owner(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let fold = |error: rusqlite::Error| fold_error(path, &error);
+    let owner: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(fold)?;
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
+    let tables: i64 = connection.query_row(tables, [], |row| row.get(0)).map_err(fold)?;
+    match (owner, tables) {
+        _ if owner == i64::from(APPLICATION_ID) => Ok(false),
+        (0, 0) => Ok(true),
+        _ => Err(StoreError::Broken(format!(
+            "{} is another program's database; name a new file for keymill",
+            path.display()
+        ))),
     }
 }
 
 fn files(path: &Path) -> Result<Files, StoreError> {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let database = fs::metadata(path).map_err(|error| {
-        StoreError::Unavailable(format!("the database {} is gone: {error}", path.display()))
+        StoreError::Unavailable(format!("the database {} is missing: {error}", path.display()))
     })?;
     let beside = |suffix| fs::metadata(sibling(path, suffix)).ok().map(id);
     Ok(Files { database: id(database), log: beside("-wal"), log_index: beside("-shm") })

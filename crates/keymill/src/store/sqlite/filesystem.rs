@@ -46,7 +46,7 @@ impl OtherPath {
             ),
             OtherPath::Mount => (
                 "is mounted as a single file".to_owned(),
-                "Mount the folder that it lies in instead of the file".to_owned(),
+                "Mount the folder that contains it instead of the file".to_owned(),
             ),
         };
         format!(
