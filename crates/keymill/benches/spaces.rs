@@ -7,10 +7,14 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use keymill::front::http::Http;
+use keymill::server::{self, ServerLimits};
 use keymill::service::{AliasRules, Limits, Service, Setup, Space};
 use keymill::space::SpaceSpec;
 use keymill::store::{LeasePage, Opening, Store};
@@ -43,7 +47,7 @@ async fn measure(kind: &str, url: &str, spaces: usize) {
     service.announce("bench".to_owned());
     println!("{kind}, {spaces} keyspaces");
 
-    let name = |number: usize| format!("bench-{number:05}");
+    let name: fn(usize) -> String = |number| format!("bench-{number:05}");
     let before = memory();
     let (mut begin, half) = (Instant::now(), spaces / 2);
     let mut halves = Vec::new();
@@ -85,7 +89,15 @@ async fn measure(kind: &str, url: &str, spaces: usize) {
 
     let one = takes(&service, &opened[..1]).await;
     let all = takes(&service, &opened).await;
-    println!("  takes a second: {one:.0} of one, {all:.0} of all (ratio {:.2})", all / one);
+    println!(
+        "  takes a second in process: {one:.0} of one, {all:.0} of all (ratio {:.2})",
+        all / one
+    );
+    let (one, all) = takes_by_http(&service, spaces, name).await;
+    println!(
+        "  takes a second over HTTP: {one:.0} of one, {all:.0} of all (ratio {:.2})",
+        all / one
+    );
 
     // What was just used is looked at less and less often.
     tokio::time::sleep(Duration::from_secs(70)).await;
@@ -135,6 +147,60 @@ async fn takes(service: &Service, spaces: &[Arc<Space>]) -> f64 {
         }
     }
     count as f64 / begin.elapsed().as_secs_f64()
+}
+
+/// Takes of single keys a second over HTTP, from one keyspace and from all in turn: medians of runs
+/// that alternate.
+async fn takes_by_http(service: &Service, spaces: usize, name: fn(usize) -> String) -> (f64, f64) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let http = Http::new(service.clone(), "default", 65_536);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async { _ = stopped.await };
+    let serving = tokio::spawn(server::run(listener, http, ServerLimits::default(), stopped));
+    let (mut one, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        for (rates, among) in [(&mut one, 1), (&mut all, spaces)] {
+            let asked = tokio::task::spawn_blocking(move || ask_for(address, among, name));
+            rates.push(asked.await.unwrap());
+        }
+    }
+    stop.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+    let median = |rates: &mut Vec<f64>| {
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    };
+    (median(&mut one), median(&mut all))
+}
+
+/// Takes a second, on a few connections, each asking for the next key once it has the last one.
+fn ask_for(address: SocketAddr, among: usize, name: fn(usize) -> String) -> f64 {
+    const CONNECTIONS: usize = 4;
+    let begin = Instant::now();
+    let count = |connection: usize| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (mut count, mut answer) = (0_u64, [0; 1_024]);
+        while begin.elapsed() < BUSY {
+            // Far apart, so that the next one is not what was just used.
+            let space = (usize::try_from(count).unwrap() * 7_919 + connection * 31) % among;
+            let request =
+                format!("POST /v1/spaces/{}/keys HTTP/1.1\r\nhost: bench\r\n\r\n", name(space));
+            stream.write_all(request.as_bytes()).unwrap();
+            let length = stream.read(&mut answer).unwrap();
+            assert!(answer[..length].starts_with(b"HTTP/1.1 200"), "{:?}", &answer[..length]);
+            assert!(answer[..length].ends_with(b"]}\n"), "an answer of one packet");
+            count += 1;
+        }
+        count
+    };
+    let total: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..CONNECTIONS).map(|number| scope.spawn(move || count(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    total as f64 / begin.elapsed().as_secs_f64()
 }
 
 async fn open_leases(store: &dyn Store) -> usize {

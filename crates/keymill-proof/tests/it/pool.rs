@@ -250,7 +250,7 @@ fn take_to_the_end(servers: &[Mutex<Server>], caller: usize, given: &Given, harm
             Ok(answer) => {
                 assert!([409, 503].contains(&answer.status), "{}", answer.text());
                 // One whose commit is in doubt may have keys on record.
-                if answer.text().contains("did not say whether it committed") {
+                if answer.text().contains("store_unavailable") {
                     *given.cut_off.lock().unwrap() += count as usize;
                 }
                 let since = *empty_since.get_or_insert_with(Instant::now);

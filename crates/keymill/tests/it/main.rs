@@ -18,4 +18,5 @@ mod snowflake;
 mod store_behavior;
 mod undone;
 mod unreliable;
+mod unwritten;
 mod upgrade;

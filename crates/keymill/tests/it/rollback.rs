@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keymill::ServiceError;
-use keymill::service::{AdvanceAsk, Service, Space};
+use keymill::service::{AdvanceAsk, Service, Space, Withdrawn};
 use keymill::space::{Kind, SpaceSpec};
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
@@ -84,6 +84,44 @@ async fn a_lease_that_an_advance_did_not_know_of_is_dropped() {
     };
     let dropped = tokio::time::timeout(Duration::from_secs(5), dropped).await;
     assert!(dropped.is_ok(), "it still has keys that are others' now");
+    for _ in 0..100 {
+        for ordinal in take(&first, &space, 10).await.unwrap_or_default() {
+            assert!(taken.insert(ordinal), "{ordinal} came twice");
+        }
+    }
+    first.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn what_a_large_take_has_not_written_when_an_advance_overtakes_it_is_withdrawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = start(folder.path(), "one").await;
+    let space = tickets(&first, 1_000).await;
+    back_up(folder.path());
+    let mut taken: HashSet<u64> = take(&first, &space, 25).await.unwrap().into_iter().collect();
+    let mut slow = first.take_later(&space, 5, "").await.unwrap();
+    let given_up = first.take_later(&space, 5, "").await.unwrap();
+    assert_eq!(space.mill.left(), 965);
+    restore(folder.path());
+    let second = start(folder.path(), "two").await;
+    let ask = AdvanceAsk { to: Some(25), ..AdvanceAsk::default() };
+    let plan = second.plan_advance("tickets", ask).await.unwrap();
+    second.advance(&plan).await.unwrap();
+    let there = tickets(&second, 10).await;
+    // The very keys that the first instance has drawn and not written.
+    for ordinal in take(&second, &there, 30).await.unwrap() {
+        assert!(taken.insert(ordinal), "{ordinal} came twice");
+    }
+    assert!((25..35).all(|ordinal| taken.contains(&ordinal)));
+    first.announce("127.0.0.1:1".to_owned());
+    let dropped = async {
+        while space.mill.left() == 965 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), dropped).await.expect("the lease is dropped");
+    assert_eq!(slow.write(5, |_| panic!("a key that is another's now")), Err(Withdrawn));
+    drop((slow, given_up));
     for _ in 0..100 {
         for ordinal in take(&first, &space, 10).await.unwrap_or_default() {
             assert!(taken.insert(ordinal), "{ordinal} came twice");

@@ -106,7 +106,7 @@ async fn an_advance_into_the_far_future_has_to_be_asked_for() {
     ahead.stop(Duration::from_secs(5)).await;
     let service = start(folder.path(), None, Clock::default()).await;
     let refusal = advance(&service, None).await.unwrap_err().to_string();
-    let (_, hint) = refusal.split_once("say `--to ").expect("a hint");
+    let (_, hint) = refusal.split_once("pass `--to ").expect("a hint");
     let to: u64 = hint.trim_end_matches('`').parse().unwrap();
     assert!(advance(&service, Some(to)).await.unwrap().base >= to);
 }

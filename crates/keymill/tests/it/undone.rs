@@ -16,6 +16,31 @@ use crate::unreliable::{Notes, Unreliable, setup};
 const WAIT: Duration = Duration::from_millis(500);
 
 #[tokio::test]
+async fn an_instance_that_puts_each_key_on_record_is_not_ready_while_its_store_is_unreachable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, service) = start(folder.path()).await;
+    let space = tickets(&service, Audit::Key).await;
+    take(&service, &space, 1).await.unwrap();
+    service.announce("here".to_owned());
+    let ready = async |wanted: bool| {
+        for _ in 0..600 {
+            if service.health().ready == wanted {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{:?}", service.health());
+    };
+    ready(true).await;
+    store.set_away(true);
+    // Keys are at hand, but none of them can be handed out.
+    ready(false).await;
+    assert!(space.mill.left() > 0);
+    store.set_away(false);
+    ready(true).await;
+}
+
+#[tokio::test]
 async fn a_take_that_wants_too_much_leaves_what_is_at_hand_to_others() {
     let folder = tempfile::tempdir().unwrap();
     let (store, service) = start(folder.path()).await;

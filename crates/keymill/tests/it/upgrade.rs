@@ -49,7 +49,7 @@ fn the_first_releases_keyspaces_go_on_where_they_ended() {
         let told = place.ok(&["explain", space, key]);
         assert!(told.contains(says), "{space} {key}: {told}");
     }
-    place.fails(&["alias", "add", "links", "summer-sale"], 6, "taken");
+    place.fails(&["alias", "add", "links", "summer-sale"], 6, "owned by someone else");
     let floors = std::fs::read_to_string(place.path().join("keymill/floors.json")).unwrap();
     let floors: serde_json::Value = serde_json::from_str(&floors).unwrap();
     let links = &floors["3536ae972a415ca8"]["links"];

@@ -84,7 +84,7 @@ fn check_changes(name: &str, store: &str) -> Option<BTreeSet<u64>> {
     });
     let log = server.log();
     println!("{log}");
-    assert!(log.contains("the clock of this host was set"));
+    assert!(log.contains("the clock of this host was changed"));
     let workers = received.ids.iter().map(|id| layout.worker(*id)).collect();
     received.check(&format!("{name}, {} jumps noticed", jumps(server)));
     Some(workers)

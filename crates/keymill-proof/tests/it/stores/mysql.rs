@@ -135,7 +135,7 @@ fn check_switchover(user: &str, make_user: &str) {
     assert_eq!(went_back, None, "nothing was lost");
     for server in &servers {
         eventually("all is well", || is_ready(server));
-        assert!(!server.log().contains("went back"), "{}", server.log());
+        assert!(!server.log().contains("rolled back to an earlier state"), "{}", server.log());
     }
     let both: Vec<_> = received.keys.intersection(&in_use).collect();
     assert!(both.is_empty(), "{} keys in use were handed out: {both:?}", both.len());

@@ -67,7 +67,7 @@ fn a_redis_that_was_emptied_is_noticed_by_living_and_by_restarted_instances() {
     restarted.kill();
     let data_dir = folder.path().join("restarted");
     let complaint = fails(&keymill(&redis.url(), &data_dir, &["serve", "--listen", "127.0.0.1:0"]));
-    assert!(complaint.contains("knows the store"), "{complaint}");
+    assert!(complaint.contains("belongs to the store"), "{complaint}");
     // A newcomer makes it its own; the one that has seen the other still grants nothing.
     let newcomer = Server::start(&watchful(&redis.url(), folder.path(), "newcomer"));
     assert_eq!(take(&newcomer, "default", 10).status, 200);
