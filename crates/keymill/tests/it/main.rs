@@ -10,6 +10,7 @@ mod doubt;
 mod etcd;
 mod grow;
 mod http;
+mod layout;
 mod pool;
 mod rollback;
 mod schema;

@@ -1,0 +1,186 @@
+//! The rooms of the library use each other in one direction: what a newcomer reads off the drawing in
+//! ARCHITECTURE.md is what the `use` lines say.
+//!
+//! Every source file is read as text. A path that begins with `crate::`, or with enough `super::` to get
+//! there, makes an edge from the file's top-level module to the one that it names. Tests inside the
+//! library are left out: they may look at everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the rooms of each crate are, and the edges that close a cycle today. The list only shrinks: an
+/// entry that is no longer needed fails the test.
+const CRATES: &[(&str, &[(&str, &str)])] = &[(
+    "src",
+    &[
+        // Marks and the floor file are read by stores, and floors speak of stores.
+        ("store", "floor"),
+        // The keeper is below the worker, and uses what uses the worker.
+        ("worker", "mill"),
+        ("worker", "refill"),
+    ],
+)];
+
+/// An edge of the graph: from a room to another, and the first line that makes it.
+type Edges = BTreeMap<(String, String), String>;
+
+#[test]
+fn rooms_use_each_other_in_one_direction() {
+    for (folder, allowed) in CRATES {
+        let edges = edges_of(folder);
+        assert!(!edges.is_empty(), "{folder}: no room uses another, which cannot be true");
+        let kept: BTreeSet<(&str, &str)> =
+            names(&edges).filter(|it| !allowed.contains(it)).collect();
+        for (from, to) in &kept {
+            if let Some(way) = way(&kept, to, from) {
+                let first = &edges[&((*from).to_owned(), (*to).to_owned())];
+                panic!("{folder}: a cycle: {from} -> {} (see {first})", way.join(" -> "));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_exception_is_still_needed() {
+    for (folder, allowed) in CRATES {
+        let edges = edges_of(folder);
+        for exception in *allowed {
+            let (from, to) = *exception;
+            assert!(
+                names(&edges).any(|edge| edge == *exception),
+                "{folder}: nothing in {from} uses {to} any more: take it off the list"
+            );
+            let others: BTreeSet<(&str, &str)> =
+                names(&edges).filter(|edge| !allowed.contains(edge)).collect();
+            assert!(
+                way(&others, to, from).is_some(),
+                "{folder}: {from} -> {to} closes no cycle any more: take it off the list"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cycle_and_the_way_around_it_are_found() {
+    let edges = BTreeSet::from([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]);
+    assert_eq!(way(&edges, "b", "a"), Some(vec!["b", "c", "a"]));
+    assert_eq!(way(&edges, "d", "a"), None);
+}
+
+#[test]
+fn paths_are_read_as_the_compiler_reads_them() {
+    let text = "use crate::store::{A, B}; // crate::comment::C\n\
+                let it = crate::space::D::new(\"crate::text::E\");\n\
+                use super::super::fence::F;\n\
+                #[cfg(test)]\nmod tests {\n    use crate::hidden::G;\n}\n";
+    let found = |depth| -> Vec<String> { used(text, depth).into_iter().map(|it| it.1).collect() };
+    assert_eq!(found(2), ["store", "space", "fence"]);
+    assert_eq!(found(3), ["store", "space"]);
+}
+
+fn names(edges: &Edges) -> impl Iterator<Item = (&str, &str)> {
+    edges.keys().map(|(from, to)| (from.as_str(), to.as_str()))
+}
+
+/// The rooms on a way from one to another, both included.
+fn way<'a>(edges: &BTreeSet<(&'a str, &'a str)>, from: &'a str, to: &str) -> Option<Vec<&'a str>> {
+    let mut ways = vec![vec![from]];
+    let mut seen = BTreeSet::from([from]);
+    while let Some(way) = ways.pop() {
+        let last = *way.last()?;
+        if last == to {
+            return Some(way);
+        }
+        for (_, next) in edges.iter().filter(|(start, _)| *start == last) {
+            if seen.insert(*next) {
+                ways.push(way.iter().copied().chain([*next]).collect());
+            }
+        }
+    }
+    None
+}
+
+fn edges_of(folder: &str) -> Edges {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let files = sources(&root);
+    let rooms: BTreeSet<String> =
+        files.iter().filter_map(|file| path_of(&root, file).first().cloned()).collect();
+    let mut edges = Edges::new();
+    for file in &files {
+        let path = path_of(&root, file);
+        let Some(room) = path.first() else { continue };
+        let text = fs::read_to_string(file).unwrap();
+        for (line, used) in used(&text, path.len()) {
+            if used != *room && rooms.contains(&used) {
+                let place = format!("{}:{line}", file.display());
+                edges.entry((room.clone(), used)).or_insert(place);
+            }
+        }
+    }
+    edges
+}
+
+/// The source files of a folder, without those that are tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|it| it == "rs")
+            && stem != "tests"
+            && !stem.ends_with("_tests")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The module that a file is: empty for the root of the crate.
+fn path_of(root: &Path, file: &Path) -> Vec<String> {
+    let path = file.strip_prefix(root).unwrap().with_extension("");
+    let names: Vec<String> = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    match names.as_slice() {
+        [only] if only == "lib" || only == "main" => Vec::new(),
+        _ => names,
+    }
+}
+
+/// The top-level modules that a file of this depth names, with the lines that do so.
+fn used(text: &str, depth: usize) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.starts_with("#[cfg(test)]")
+            && text.lines().nth(number + 1).is_some_and(|it| it.starts_with("mod tests {"))
+        {
+            break;
+        }
+        let code = without_texts(line.split("//").next().unwrap_or_default());
+        assert!(!code.contains("crate::{"), "say `use crate::room::…`, one room a line: {line}");
+        let to_root = "super::".repeat(depth);
+        for start in ["crate::", to_root.as_str()] {
+            for (at, _) in code.match_indices(start) {
+                let before = code[..at].chars().next_back();
+                if before.is_some_and(|it| it.is_alphanumeric() || matches!(it, '_' | ':' | '$')) {
+                    continue;
+                }
+                let rest = &code[at + start.len()..];
+                let name: String =
+                    rest.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect();
+                if !name.is_empty() && name != "super" {
+                    found.push((number + 1, name));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A line without what stands between quotation marks.
+fn without_texts(line: &str) -> String {
+    line.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
+}
