@@ -29,7 +29,7 @@ fn no_key_comes_twice_from_servers_that_are_killed_paused_and_stopped() {
     assert!(torture.is_reached_by(&report), "the run fell short");
     assert!(report.interrupted > 0, "no take was interrupted");
     assert_eq!(report.miscounted, 0, "answers with fewer keys than asked");
-    let busy = |what: &String| what == "503 dry";
+    let busy = |what: &String| what == "503 no_keys_ready";
     assert!(report.refusals.keys().all(busy), "{:?}", report.refusals);
 }
 
@@ -84,7 +84,7 @@ fn torture_with_its_store(kind: Kind) {
     assert!(torture.is_reached_by(&report), "the run fell short");
     assert!(report.interrupted > 0, "no take was interrupted");
     assert_eq!(report.miscounted, 0, "answers with fewer keys than asked");
-    let away = |what: &String| what == "503 dry" || what == "503 store_unavailable";
+    let away = |what: &String| what == "503 no_keys_ready" || what == "503 store_unavailable";
     assert!(report.refusals.keys().all(away), "{:?}", report.refusals);
 }
 

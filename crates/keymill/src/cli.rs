@@ -150,10 +150,10 @@ fn fail(error: &anyhow::Error) -> ExitCode {
             | ServiceError::Sealed(_),
         ) => 4,
         Some(ServiceError::Taken { .. }) => 6,
-        Some(ServiceError::WentBack(_)) => 5,
+        Some(ServiceError::RolledBack(_)) => 5,
         Some(
             ServiceError::StoreUnavailable(_)
-            | ServiceError::Dry { .. }
+            | ServiceError::NoKeysReady { .. }
             | ServiceError::NoWorker(_)
             | ServiceError::PoolFilling { .. },
         ) => 3,

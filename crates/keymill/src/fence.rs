@@ -24,7 +24,7 @@ pub(crate) async fn make_sure(
         return Ok(confirmed);
     }
     let lost = format!("{} of `{}` is no longer on record", change.evidence, change.space);
-    Err(StoreError::went_back(&change.space, change.reached, lost))
+    Err(StoreError::rolled_back(&change.space, change.reached, lost))
 }
 
 /// The same of a change that cannot be undone: where it cannot be looked at, it is in doubt.
@@ -72,7 +72,7 @@ pub(crate) async fn settle(
         Ok::<(), StoreError>(())
     };
     match settle.await {
-        settled @ (Ok(()) | Err(StoreError::WentBack(_))) => settled,
+        settled @ (Ok(()) | Err(StoreError::RolledBack(_))) => settled,
         Err(error) => match store.give_back(&[GiveBack::whole(ask, grant)]).await.as_deref() {
             Ok([Ok(_)]) => Err(error),
             _ => Err(StoreError::InDoubt(error.to_string())),

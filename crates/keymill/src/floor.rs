@@ -1,6 +1,6 @@
 //! Floors: the highest point of each space that this data directory has seen.
 //!
-//! A store that went back in time (a restored backup, a failover that lost commits) would
+//! A store that was rolled back to an earlier state (a restored backup, a failover that lost commits) would
 //! grant again what was granted before. Every request that changes a space therefore carries
 //! its floor, and the store refuses when it finds itself below it. `refill` raises the floor
 //! before a key of a new grant leaves; `heartbeat` raises it with what the others did.

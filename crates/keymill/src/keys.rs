@@ -9,7 +9,7 @@
 //! - So are the *early names*: names that were taken before their generation was there, and have
 //!   no ordinal on record. There can be no more of them once a generation is there, because
 //!   stores refuse names that were located without it; so they are read once an era. A store that
-//!   went back may have lost a generation and taken names meanwhile, and only an advance reopens it.
+//!   was rolled back may have lost a generation and taken names meanwhile, and only an advance reopens it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

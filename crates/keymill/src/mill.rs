@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::lease::{Draw, Leases};
 use crate::space::Timeline;
-use crate::store::WentBack;
+use crate::store::RolledBack;
 use crate::worker::{DrawIds, Worker};
 
 pub use drawn::Drawn;
@@ -85,12 +85,12 @@ pub enum Outlook {
     /// The space was ended.
     Sealed,
     /// The store lies below what was seen of it.
-    WentBack(Arc<WentBack>),
+    RolledBack(Arc<RolledBack>),
 }
 
 /// Why a mill gave nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Dry {
+pub enum NotReady {
     /// No lease came in time.
     #[error("{0}")]
     Late(String),
@@ -117,7 +117,7 @@ pub enum Dry {
     Sealed,
     /// The store lies below what was seen of it.
     #[error(transparent)]
-    WentBack(Arc<WentBack>),
+    RolledBack(Arc<RolledBack>),
     /// This instance gives its leases back.
     #[error("this instance is stopping")]
     Stopping,
@@ -156,7 +156,7 @@ impl Mill {
 
     /// Draws up to `wanted` ordinals, at least one, waiting until `deadline` where there are too few.
     #[inline]
-    pub async fn draw(&self, wanted: u64, deadline: Deadline) -> Result<Range<u64>, Dry> {
+    pub async fn draw(&self, wanted: u64, deadline: Deadline) -> Result<Range<u64>, NotReady> {
         if self.can_draw(wanted)
             && let Some(ordinals) = self.try_draw(wanted)?
         {
@@ -182,7 +182,7 @@ impl Mill {
 
     /// Draws without waiting; `None` when the mill is dry.
     #[inline]
-    pub fn try_draw(&self, wanted: u64) -> Result<Option<Range<u64>>, Dry> {
+    pub fn try_draw(&self, wanted: u64) -> Result<Option<Range<u64>>, NotReady> {
         if let Some(worker) = &self.worker {
             return match worker.draw(wanted) {
                 DrawIds::Drawn(ids) => Ok(Some(ids)),
@@ -209,13 +209,15 @@ impl Mill {
 
     /// Whether a demand for `wanted` can be met, or may be while it waits. A batch that must
     /// fail is better refused before it has drawn what others could have had.
-    pub fn can_meet(&self, wanted: u64) -> Result<(), Dry> {
+    pub fn can_meet(&self, wanted: u64) -> Result<(), NotReady> {
         if self.worker.as_ref().is_some_and(|it| it.most_in(self.wait_max) < wanted) {
-            return Err(Dry::Late(TOO_FAST.to_owned()));
+            return Err(NotReady::Late(TOO_FAST.to_owned()));
         }
         match &**self.outlook.load() {
-            Outlook::Away(reason) if self.left() < wanted => Err(Dry::Away(reason.clone())),
-            Outlook::NoWorker(reason) if self.left() < wanted => Err(Dry::NoWorker(reason.clone())),
+            Outlook::Away(reason) if self.left() < wanted => Err(NotReady::Away(reason.clone())),
+            Outlook::NoWorker(reason) if self.left() < wanted => {
+                Err(NotReady::NoWorker(reason.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -338,9 +340,9 @@ impl Mill {
         taken
     }
 
-    /// Takes back what the heartbeat, or a lease, said of a store that went back.
+    /// Takes back what the heartbeat, or a lease, said of a store that was rolled back.
     pub(crate) fn recovered(&self) {
-        if matches!(**self.outlook.load(), Outlook::WentBack(_)) {
+        if matches!(**self.outlook.load(), Outlook::RolledBack(_)) {
             self.set_outlook(Outlook::Filling);
             self.low.notify_one();
         }
@@ -355,18 +357,18 @@ impl Mill {
 
     /// Leases are sealed when the instance stops, and when the space was ended.
     #[cold]
-    fn why_sealed(&self) -> Dry {
+    fn why_sealed(&self) -> NotReady {
         match &**self.outlook.load() {
-            Outlook::Sealed => Dry::Sealed,
-            _ => Dry::Stopping,
+            Outlook::Sealed => NotReady::Sealed,
+            _ => NotReady::Stopping,
         }
     }
 
     #[cold]
-    async fn wait(&self, wanted: u64, deadline: Deadline) -> Result<Range<u64>, Dry> {
+    async fn wait(&self, wanted: u64, deadline: Deadline) -> Result<Range<u64>, NotReady> {
         self.low.notify_one();
         let Ok(_place) = self.places.try_acquire() else {
-            return Err(Dry::Crowded);
+            return Err(NotReady::Crowded);
         };
         let _wish = Wish::new(&self.shortfall, wanted);
         loop {
@@ -378,7 +380,7 @@ impl Mill {
                 Some(DrawIds::Ahead(time)) => {
                     let at = Instant::now() + time;
                     if at > deadline {
-                        return Err(Dry::Late(TOO_FAST.to_owned()));
+                        return Err(NotReady::Late(TOO_FAST.to_owned()));
                     }
                     tokio::time::sleep_until(at).await;
                     continue;
@@ -399,20 +401,20 @@ impl Mill {
                 | Outlook::PoolFilling
                 | Outlook::NoWorker(_) => {}
                 Outlook::Exhausted { held_elsewhere } => {
-                    return Err(Dry::Exhausted { held_elsewhere: *held_elsewhere });
+                    return Err(NotReady::Exhausted { held_elsewhere: *held_elsewhere });
                 }
-                Outlook::Sealed => return Err(Dry::Sealed),
-                Outlook::WentBack(how) => return Err(Dry::WentBack(how.clone())),
+                Outlook::Sealed => return Err(NotReady::Sealed),
+                Outlook::RolledBack(how) => return Err(NotReady::RolledBack(how.clone())),
             }
             self.low.notify_one();
             if tokio::time::timeout_at(deadline, filled).await.is_err() {
                 return Err(match &**self.outlook.load() {
-                    Outlook::Away(reason) => Dry::Away(reason.clone()),
-                    Outlook::PoolFilling => Dry::PoolFilling,
-                    Outlook::NoWorker(reason) => Dry::NoWorker(reason.clone()),
-                    _ => {
-                        Dry::Late("the store did not grant new ones in time; try again".to_owned())
-                    }
+                    Outlook::Away(reason) => NotReady::Away(reason.clone()),
+                    Outlook::PoolFilling => NotReady::PoolFilling,
+                    Outlook::NoWorker(reason) => NotReady::NoWorker(reason.clone()),
+                    _ => NotReady::Late(
+                        "the store did not grant new ones in time; try again".to_owned(),
+                    ),
                 });
             }
         }
@@ -468,15 +470,15 @@ mod tests {
             async move { mill.draw(1, mill.deadline()).await }
         });
         mill.low.notified().await;
-        assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::Crowded));
-        assert_eq!(first.await.unwrap(), Err(Dry::Away("gone fishing".to_owned())));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Err(NotReady::Crowded));
+        assert_eq!(first.await.unwrap(), Err(NotReady::Away("gone fishing".to_owned())));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_of_an_empty_pool_is_told_that_it_is_being_filled() {
         let mill = Mill::new(1, Duration::from_secs(1));
         mill.set_outlook(Outlook::PoolFilling);
-        assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::PoolFilling));
+        assert_eq!(mill.draw(1, mill.deadline()).await, Err(NotReady::PoolFilling));
         mill.fill(0..1);
         assert_eq!(mill.draw(1, mill.deadline()).await, Ok(0..1));
     }
@@ -508,7 +510,7 @@ mod tests {
         let (rests, came_back) = mill.seal();
         assert_eq!((rests, came_back.len(), came_back.first()), ([4..10, 0..0], 1, Some(&(0..2))));
         mill.put_back(ordinals);
-        assert_eq!((mill.left(), mill.try_draw(1)), (0, Err(Dry::Stopping)));
+        assert_eq!((mill.left(), mill.try_draw(1)), (0, Err(NotReady::Stopping)));
     }
 
     #[tokio::test]
@@ -518,6 +520,9 @@ mod tests {
         mill.set_outlook(Outlook::Exhausted { held_elsewhere: 9 });
         assert_eq!(mill.draw(1, mill.deadline()).await, Ok(0..1));
         assert_eq!(mill.draw(9, mill.deadline()).await, Ok(1..2));
-        assert_eq!(mill.draw(1, mill.deadline()).await, Err(Dry::Exhausted { held_elsewhere: 9 }));
+        assert_eq!(
+            mill.draw(1, mill.deadline()).await,
+            Err(NotReady::Exhausted { held_elsewhere: 9 })
+        );
     }
 }

@@ -235,7 +235,7 @@ impl Refill {
             Outlook::Away(_) => return true,
             // Asked again with every heartbeat, and once when there is a spent lease to report.
             Outlook::Exhausted { .. } => return beat || !self.spent(held).is_empty(),
-            Outlook::WentBack(_) | Outlook::Sealed => return beat,
+            Outlook::RolledBack(_) | Outlook::Sealed => return beat,
             Outlook::Filling | Outlook::PoolFilling | Outlook::NoWorker(_) => {}
         }
         // A mill that nobody has asked for anything leases nothing.
@@ -412,7 +412,7 @@ pub(crate) fn tell(
             retry.again(false);
             Outlook::NoWorker(error.to_string())
         }
-        StoreError::WentBack(how) => Outlook::WentBack(how.clone()),
+        StoreError::RolledBack(how) => Outlook::RolledBack(how.clone()),
         error => {
             let doubted = matches!(error, StoreError::InDoubt(_));
             progress.change(|progress| progress.burned += u64::from(doubted));
@@ -423,8 +423,8 @@ pub(crate) fn tell(
     // Told once: the wording may differ from one refusal to the next.
     if discriminant(&*before) != discriminant(&outlook) {
         match &outlook {
-            Outlook::WentBack(how) => {
-                tracing::error!(space, code = "store_went_back", "{how}");
+            Outlook::RolledBack(how) => {
+                tracing::error!(space, code = "store_rolled_back", "{how}");
             }
             Outlook::Exhausted { .. } | Outlook::Sealed | Outlook::NoWorker(_) => {
                 tracing::warn!(space, "{error}");

@@ -7,8 +7,8 @@
 //! # Promises of every store
 //!
 //! - A grant is durable before `lease` returns it, and no ordinal is in two open leases.
-//! - `next` and `revision` never fall, except when the database itself goes back in time; and
-//!   every changing request is refused with [`StoreError::WentBack`] when it finds the space
+//! - `next` and `revision` never fall, except when the database itself is rolled back; and
+//!   every changing request is refused with [`StoreError::RolledBack`] when it finds the space
 //!   below the floor it carries, in the transaction that would have changed it.
 //! - A request that may or may not have been committed answers [`StoreError::InDoubt`].
 //! - Names are compared as bytes.
@@ -60,7 +60,7 @@ mod tls;
 mod url;
 
 pub use confirm::{Confirm, Confirmed, Evidence};
-pub use error::{StoreError, WentBack};
+pub use error::{RolledBack, StoreError};
 pub use finding::{Finding, Verdict};
 pub use keys::KeyStore;
 pub use moving::{MovedRow, MovedSpace, Part, Rows, RowsPage};
@@ -133,7 +133,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Looks once more at what a change has left on record, and reads what decides which keys
     /// leave, in one transaction that looks at the space's mark first. Where that lies below what the
     /// change has reached, a store with several connections closes those that it has and asks over a
-    /// new one; only that answer is [`StoreError::WentBack`].
+    /// new one; only that answer is [`StoreError::RolledBack`].
     async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError>;
 
     /// Extends the window that an instance holds of a worker, or leases the first worker that is
@@ -290,7 +290,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     }
 }
 
-/// Whether a lease that is not on record shows that the store went back: an advance since
+/// Whether a lease that is not on record shows that the store was rolled back: an advance since
 /// then would explain it.
 pub fn must_be_on_record(lease: LeaseId, revision: u64) -> bool {
     lease / ERA == revision / ERA

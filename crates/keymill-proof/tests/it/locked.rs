@@ -25,7 +25,7 @@ fn a_database_locked_for_thirty_seconds_stops_no_take_that_has_a_lease() {
     let locked_at = Instant::now();
     // What is left of the dry space's leases goes quickly.
     let refusal = received.drain(server.address(), "dry", 5);
-    is_problem(&refusal, 503, "dry");
+    is_problem(&refusal, 503, "no_keys_ready");
     let mut client = Client::new(server.address());
     let (mut takes, mut refusals, mut slowest) = (0, 0, Duration::ZERO);
     while locked_at.elapsed() < LOCKED {
@@ -35,7 +35,7 @@ fn a_database_locked_for_thirty_seconds_stops_no_take_that_has_a_lease() {
             let asked_at = Instant::now();
             let refusal = client.take("dry", 1).unwrap();
             slowest = slowest.max(asked_at.elapsed());
-            is_problem(&refusal, 503, "dry");
+            is_problem(&refusal, 503, "no_keys_ready");
             assert!(refusal.header("retry-after").is_some());
             refusals += 1;
         }
@@ -63,7 +63,7 @@ fn an_instance_whose_first_demand_meets_a_locked_database_recovers() {
     let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
     let locker = rusqlite::Connection::open(folder.path().join("keymill.db")).unwrap();
     locker.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    is_problem(&take(&server, "default", 1), 503, "dry");
+    is_problem(&take(&server, "default", 1), 503, "no_keys_ready");
     // Long enough for the lease that nobody waits for any more to be refused as well.
     eventually("the failure shows", || get(&server, "/readyz").status == 503);
     locker.execute_batch("COMMIT").unwrap();
@@ -78,7 +78,7 @@ fn a_floor_file_held_by_a_paused_process_stops_nobody_for_long() {
     let held = std::fs::File::open(folder.path().join("keymill.db-floors.lock")).unwrap();
     held.lock().unwrap();
     let asked_at = Instant::now();
-    is_problem(&take(&server, "default", 1), 503, "dry");
+    is_problem(&take(&server, "default", 1), 503, "no_keys_ready");
     assert!(asked_at.elapsed() < Duration::from_secs(5));
     held.unlock().unwrap();
     eventually("keys come", || take(&server, "default", 1).status == 200);

@@ -11,13 +11,13 @@ mod large;
 mod locked;
 mod names;
 mod pool;
+mod rolled_back;
 mod rolling;
 mod snowflake;
 mod starts;
 mod stops;
 mod stores;
 mod syncs;
-mod went_back;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ impl Received {
     fn drain_to_the_end(&mut self, address: SocketAddr, space: &str, batch: u32) -> Answer {
         loop {
             let answer = self.drain(address, space, batch);
-            if answer.status != 503 || !answer.text().contains("\"dry\"") {
+            if answer.status != 503 || !answer.text().contains("\"no_keys_ready\"") {
                 return answer;
             }
         }

@@ -12,7 +12,7 @@ use keymill_proof::backend::{Kind, skip};
 use keymill_proof::dice::Dice;
 use keymill_proof::{Client, Server, ServerSpec, binary};
 
-use super::went_back::{Way, back_up, restore};
+use super::rolled_back::{Way, back_up, restore};
 use super::{Received, eventually, is_problem, put, take};
 
 const KEYS: usize = 40_000;
@@ -211,7 +211,7 @@ fn a_pool_that_was_restored_under_living_instances_repeats_nothing() {
         restore(folder, Way::InPlace);
         for server in &servers {
             let refusal = received.drain(server.address(), "pool", 20);
-            is_problem(&refusal, 503, "store_went_back");
+            is_problem(&refusal, 503, "store_rolled_back");
         }
         keymill(&store, folder, &["space", "advance", "pool", "--yes"]);
         keymill(&store, folder, &["pool", "fill", "pool", "--count", "1000"]);

@@ -1,5 +1,5 @@
 //! Snowflake IDs of real processes that are killed, paused for longer than a window and stopped,
-//! whose clocks are set, and whose store is away or goes back in time: no ID comes twice, and those
+//! whose clocks are set, and whose store is unreachable or is rolled back: no ID comes twice, and those
 //! of one worker come in their order.
 
 mod away;

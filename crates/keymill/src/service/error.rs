@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::digest::DigestError;
 use crate::floor::OtherStore;
-use crate::mill::Dry;
+use crate::mill::NotReady;
 use crate::space::{DefinitionError, Difference};
-use crate::store::{StoreError, WentBack};
+use crate::store::{RolledBack, StoreError};
 
 /// What can go wrong in the service, as far as a caller can act on it.
 #[derive(Debug, thiserror::Error)]
@@ -164,10 +164,10 @@ pub enum ServiceError {
     BadImport(String),
     /// The store is older than what was seen of it.
     #[error(transparent)]
-    WentBack(Arc<WentBack>),
+    RolledBack(Arc<RolledBack>),
     /// No keys right now; there may be soon.
     #[error("the keyspace `{space}` has no keys left in memory: {reason}{}", because(cause.as_deref()))]
-    Dry {
+    NoKeysReady {
         /// The space.
         space: String,
         /// Why, in words.
@@ -189,7 +189,7 @@ impl From<StoreError> for ServiceError {
             StoreError::Unavailable(_) | StoreError::InDoubt(_) | StoreError::Outdated(_) => {
                 ServiceError::StoreUnavailable(error.to_string())
             }
-            StoreError::WentBack(how) => ServiceError::WentBack(how),
+            StoreError::RolledBack(how) => ServiceError::RolledBack(how),
             StoreError::UnknownSpace(space) => ServiceError::UnknownSpace(space),
             StoreError::Exhausted { space, held_elsewhere } => {
                 ServiceError::Exhausted { space, held_elsewhere }
@@ -202,20 +202,22 @@ impl From<StoreError> for ServiceError {
 }
 
 impl ServiceError {
-    pub(super) fn dry(space: &str, dry: Dry) -> ServiceError {
+    pub(super) fn not_ready(space: &str, why: NotReady) -> ServiceError {
         let space = space.to_owned();
-        match dry {
-            Dry::Exhausted { held_elsewhere } => ServiceError::Exhausted { space, held_elsewhere },
-            Dry::Sealed => ServiceError::Sealed(space),
-            Dry::PoolFilling => ServiceError::PoolFilling { space },
-            Dry::NoWorker(reason) => ServiceError::NoWorker(reason),
-            Dry::WentBack(how) => ServiceError::WentBack(how),
-            Dry::Away(cause) => {
-                let reason = "the store is unreachable; this instance keeps trying".to_owned();
-                ServiceError::Dry { space, reason, cause: Some(cause) }
+        match why {
+            NotReady::Exhausted { held_elsewhere } => {
+                ServiceError::Exhausted { space, held_elsewhere }
             }
-            Dry::Late(_) | Dry::Crowded | Dry::Stopping => {
-                ServiceError::Dry { space, reason: dry.to_string(), cause: None }
+            NotReady::Sealed => ServiceError::Sealed(space),
+            NotReady::PoolFilling => ServiceError::PoolFilling { space },
+            NotReady::NoWorker(reason) => ServiceError::NoWorker(reason),
+            NotReady::RolledBack(how) => ServiceError::RolledBack(how),
+            NotReady::Away(cause) => {
+                let reason = "the store is unreachable; this instance keeps trying".to_owned();
+                ServiceError::NoKeysReady { space, reason, cause: Some(cause) }
+            }
+            NotReady::Late(_) | NotReady::Crowded | NotReady::Stopping => {
+                ServiceError::NoKeysReady { space, reason: why.to_string(), cause: None }
             }
         }
     }

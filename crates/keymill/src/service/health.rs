@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Service;
 use crate::mill::Outlook;
-use crate::store::WentBack;
+use crate::store::RolledBack;
 
 /// How this instance is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Health {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema), schema(as = HealthProblem))]
 pub struct Problem {
-    /// Stable, for programs: `store_unavailable`, `store_went_back`, `exhausted`, …
+    /// Stable, for programs: `store_unavailable`, `store_rolled_back`, `exhausted`, …
     pub code: &'static str,
     /// The keyspace concerned, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,13 +44,13 @@ pub(super) struct Watch {
 #[derive(Debug, Default)]
 struct Noticed {
     store_error: bool,
-    went_back: BTreeMap<String, Rollback>,
+    rolled_back: BTreeMap<String, Rollback>,
 }
 
 /// A space that was found below what was seen of it.
 #[derive(Debug)]
 struct Rollback {
-    how: Arc<WentBack>,
+    how: Arc<RolledBack>,
     /// When this instance last wrote down what it has seen.
     reported_at: Option<Instant>,
 }
@@ -75,20 +75,20 @@ impl Watch {
     }
 
     /// Returns whether this is news.
-    pub(super) fn space_went_back(&self, space: &str, how: &Arc<WentBack>) -> bool {
+    pub(super) fn space_rolled_back(&self, space: &str, how: &Arc<RolledBack>) -> bool {
         let mut noticed = self.noticed();
-        if let Some(known) = noticed.went_back.get_mut(space) {
+        if let Some(known) = noticed.rolled_back.get_mut(space) {
             known.how = how.clone();
             return false;
         }
         let rollback = Rollback { how: how.clone(), reported_at: None };
-        noticed.went_back.insert(space.to_owned(), rollback).is_none()
+        noticed.rolled_back.insert(space.to_owned(), rollback).is_none()
     }
 
     /// Whether it is time to write down what was seen of a space that was rolled back.
     pub(super) fn wants_report(&self, space: &str, is_served: bool) -> bool {
         let mut noticed = self.noticed();
-        let Some(rollback) = noticed.went_back.get_mut(space) else { return false };
+        let Some(rollback) = noticed.rolled_back.get_mut(space) else { return false };
         if !is_served && rollback.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
             return false;
         }
@@ -98,7 +98,7 @@ impl Watch {
 
     /// All spaces but these are as they should be.
     pub(super) fn recovered_all_but(&self, refused: &HashSet<String>) {
-        self.noticed().went_back.retain(|space, _| {
+        self.noticed().rolled_back.retain(|space, _| {
             let stays = refused.contains(space);
             if !stays {
                 tracing::info!(space, "the keyspace is no longer rolled back; leasing keys again");
@@ -128,14 +128,16 @@ impl Service {
             problem("unsafe_store", None, reason.clone());
         }
         let unreachable;
-        let mut went_back = {
+        let mut rolled_back = {
             let noticed = self.inner.health.noticed();
             unreachable = noticed.store_error;
             if unreachable {
                 problem("store_unavailable", None, UNREACHABLE.to_owned());
             }
-            let went_back = noticed.went_back.iter();
-            went_back.map(|(space, it)| (space.clone(), it.how.clone())).collect::<BTreeMap<_, _>>()
+            let rolled_back = noticed.rolled_back.iter();
+            rolled_back
+                .map(|(space, it)| (space.clone(), it.how.clone()))
+                .collect::<BTreeMap<_, _>>()
         };
         for space in self.known_spaces() {
             if let Some(timeline) = space.timeline().filter(|it| it.ends_soon(Timestamp::now())) {
@@ -174,14 +176,14 @@ impl Service {
                     Some(&space.name),
                     format!("all keys are leased, {held_elsewhere} of them to other instances"),
                 ),
-                Outlook::WentBack(how) => {
+                Outlook::RolledBack(how) => {
                     ready &= !dry;
-                    went_back.insert(space.name.clone(), how.clone());
+                    rolled_back.insert(space.name.clone(), how.clone());
                 }
             }
         }
-        for (space, how) in went_back {
-            problem("store_went_back", Some(&space), how.to_string());
+        for (space, how) in rolled_back {
+            problem("store_rolled_back", Some(&space), how.to_string());
         }
         Health { ready, problems }
     }

@@ -89,14 +89,14 @@ impl Service {
                     }
                 }
                 Err(error) => {
-                    self.went_back(&name, &error);
+                    self.rolled_back(&name, &error);
                     self.report_sighting(&name, floor).await;
                     refused.insert(name);
                 }
             }
         }
         for (space, mark) in floors {
-            self.went_back(&space, &StoreError::gone(&space, mark));
+            self.rolled_back(&space, &StoreError::gone(&space, mark));
             refused.insert(space);
         }
         self.inner.health.recovered_all_but(&refused);
@@ -129,7 +129,7 @@ impl Service {
         if lost {
             let evidence =
                 format!("this instance's last lease of `{space}` is no longer on record");
-            return Err(StoreError::went_back(space, seen, evidence));
+            return Err(StoreError::rolled_back(space, seen, evidence));
         }
         Ok(())
     }
@@ -150,15 +150,15 @@ impl Service {
         }
     }
 
-    fn went_back(&self, space: &str, error: &StoreError) {
-        let StoreError::WentBack(how) = error else {
+    fn rolled_back(&self, space: &str, error: &StoreError) {
+        let StoreError::RolledBack(how) = error else {
             return;
         };
-        if self.inner.health.space_went_back(space, how) {
-            tracing::error!(space, code = "store_went_back", "{how}");
+        if self.inner.health.space_rolled_back(space, how) {
+            tracing::error!(space, code = "store_rolled_back", "{how}");
         }
         if let Some(space) = self.known_space(space) {
-            space.mill.set_outlook(Outlook::WentBack(how.clone()));
+            space.mill.set_outlook(Outlook::RolledBack(how.clone()));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Service, ServiceError, Space};
 use crate::fence::make_sure_or_burn;
 use crate::floor::{Floors, floor_of};
 use crate::group_commit::GroupCommit;
-use crate::mill::{Drawn, Dry};
+use crate::mill::{Drawn, NotReady};
 use crate::store::keys::{Claimed, KeyPlace, KeyUse, LastUse, Uses};
 use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
 
@@ -111,13 +111,13 @@ impl Space {
                         self.check_fruitless(fruitless, FRUITLESS_MAX)?;
                         yield_often(fruitless, tried).await;
                     }
-                    Err(dry) => {
-                        let ends = matches!(dry, Dry::Exhausted { .. } | Dry::Sealed);
+                    Err(why) => {
+                        let ends = matches!(why, NotReady::Exhausted { .. } | NotReady::Sealed);
                         last = noted > 0 || (ends && given + slip.len() > 0);
                         if last {
                             break;
                         }
-                        return Err(self.refusal(dry));
+                        return Err(self.refusal(why));
                     }
                 }
             }

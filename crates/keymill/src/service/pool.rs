@@ -72,7 +72,7 @@ impl Service {
             added += filled.added;
             fruitless = if filled.added == 0 { fruitless + 1 } else { 0 };
             if fruitless >= FRUITLESS_FILLS_MAX && left > 0 {
-                return Err(ServiceError::Dry {
+                return Err(ServiceError::NoKeysReady {
                     space: name.to_owned(),
                     reason: format!(
                         "{fruitless} fills in a row made no key, because the blocklist matches them \

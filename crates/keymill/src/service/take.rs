@@ -12,7 +12,7 @@ use super::uuid::UUID_LEN;
 use super::{Service, ServiceError, Space, check_caller};
 use crate::fence::settle;
 use crate::floor::floor_of;
-use crate::mill::{Drawn, Dry};
+use crate::mill::{Drawn, NotReady};
 use crate::pool::{FRUITLESS_FILLS_MAX, Pool};
 use crate::refill::{check_grant, give_back_all};
 use crate::space::Audit;
@@ -63,7 +63,7 @@ impl Service {
             uuids.make(count, each);
             return Ok(Taken { count });
         }
-        space.mill.can_meet(count.into()).map_err(|dry| space.refusal(dry))?;
+        space.mill.can_meet(count.into()).map_err(|why| space.refusal(why))?;
         if space.special.load(Ordering::Relaxed) {
             return Ok(Taken { count: space.take_on_record(count, caller, each).await? });
         }
@@ -72,8 +72,8 @@ impl Service {
         while taken < count {
             let ordinals = match space.mill.draw(u64::from(count - taken), deadline).await {
                 Ok(ordinals) => ordinals,
-                Err(Dry::Exhausted { .. } | Dry::Sealed) if taken > 0 => break,
-                Err(dry) => return Err(space.refusal(dry)),
+                Err(NotReady::Exhausted { .. } | NotReady::Sealed) if taken > 0 => break,
+                Err(why) => return Err(space.refusal(why)),
             };
             drawn.add(ordinals.clone());
             let tried = ordinals.end - ordinals.start;
@@ -106,7 +106,7 @@ impl Service {
             space.check_unsealed()?;
             return Ok(Unwritten::of_uuids(uuids, count));
         }
-        space.mill.can_meet(count.into()).map_err(|dry| space.refusal(dry))?;
+        space.mill.can_meet(count.into()).map_err(|why| space.refusal(why))?;
         if space.special.load(Ordering::Relaxed) {
             // These are rows, and were text before they were drawn.
             let mut texts = Vec::with_capacity((space.key_len_max() + 1) * count as usize);
@@ -124,8 +124,10 @@ impl Service {
             let discards = space.mill.discards();
             let ordinals = match space.mill.draw(wanted, deadline).await {
                 Ok(ordinals) => ordinals,
-                Err(Dry::Exhausted { .. } | Dry::Sealed) if unwritten.count() > 0 => break,
-                Err(dry) => return Err(space.refusal(dry)),
+                Err(NotReady::Exhausted { .. } | NotReady::Sealed) if unwritten.count() > 0 => {
+                    break;
+                }
+                Err(why) => return Err(space.refusal(why)),
             };
             let tried = ordinals.end - ordinals.start;
             // What an advance has overtaken since it was drawn is a gap.
@@ -345,8 +347,8 @@ impl Space {
     }
 
     /// Why there are no keys, in the words of this space's kind.
-    pub(super) fn refusal(&self, dry: Dry) -> ServiceError {
-        match ServiceError::dry(&self.name, dry) {
+    pub(super) fn refusal(&self, why: NotReady) -> ServiceError {
+        match ServiceError::not_ready(&self.name, why) {
             ServiceError::Exhausted { space, .. } if self.is_empty_pool() => {
                 ServiceError::PoolEmpty { space }
             }
@@ -364,7 +366,7 @@ impl Space {
             "the next {count} keys all match the blocklist and were skipped; try again to skip more, \
              or switch the blocklist off for `{name}` (`blocklist = false`)"
         );
-        Err(ServiceError::Dry { space, reason, cause: None })
+        Err(ServiceError::NoKeysReady { space, reason, cause: None })
     }
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others

@@ -86,7 +86,7 @@ impl Confirm {
             "`{}` is at ordinal {} (revision {}), but a change was committed at {} (revision {})",
             self.space, found.next, found.revision, seen.next, seen.revision
         );
-        Err(StoreError::went_back(&self.space, seen, evidence))
+        Err(StoreError::rolled_back(&self.space, seen, evidence))
     }
 }
 

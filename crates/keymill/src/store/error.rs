@@ -18,7 +18,7 @@ pub enum StoreError {
     InDoubt(String),
     /// The store is older than what was seen of it.
     #[error(transparent)]
-    WentBack(Arc<WentBack>),
+    RolledBack(Arc<RolledBack>),
     /// There is no such space.
     #[error("there is no keyspace `{0}`")]
     UnknownSpace(String),
@@ -59,13 +59,13 @@ pub enum StoreError {
     Broken(String),
 }
 
-/// How a store that went back in time was noticed.
+/// How a store that was rolled back to an earlier state was noticed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the store was rolled back to an earlier state: {evidence}. Keys beyond that point may be in \
      use, so none are leased. {remedy}"
 )]
-pub struct WentBack {
+pub struct RolledBack {
     /// The space concerned.
     pub space: String,
     /// What was seen of it before.
@@ -120,16 +120,16 @@ impl StoreError {
         })
     }
 
-    /// A [`StoreError::WentBack`] with what showed it; `space advance` leads out.
-    pub fn went_back(space: &str, seen: Mark, evidence: String) -> StoreError {
+    /// A [`StoreError::RolledBack`] with what showed it; `space advance` leads out.
+    pub fn rolled_back(space: &str, seen: Mark, evidence: String) -> StoreError {
         let next = seen.next;
         let remedy =
             format!("Run `keymill space advance {space} --to {next}` to continue beyond them");
         let space = space.to_owned();
-        StoreError::WentBack(Arc::new(WentBack { space, seen, evidence, remedy }))
+        StoreError::RolledBack(Arc::new(RolledBack { space, seen, evidence, remedy }))
     }
 
-    /// A [`StoreError::WentBack`] of a server whose data are not on the history that was seen.
+    /// A [`StoreError::RolledBack`] of a server whose data are not on the history that was seen.
     pub fn other_history(space: &str, seen: Mark, found: History) -> StoreError {
         let History { server, timeline } = seen.history;
         let evidence = if found.server == server {
@@ -141,12 +141,12 @@ impl StoreError {
         } else {
             format!("its server is {:x}, but `{space}` was seen on {server:x}", found.server)
         };
-        StoreError::went_back(space, seen, evidence)
+        StoreError::rolled_back(space, seen, evidence)
     }
 
-    /// A [`StoreError::WentBack`] of a space that was seen and is not there any more.
+    /// A [`StoreError::RolledBack`] of a space that was seen and is not there any more.
     pub fn gone(space: &str, seen: Mark) -> StoreError {
-        StoreError::WentBack(Arc::new(WentBack {
+        StoreError::RolledBack(Arc::new(RolledBack {
             space: space.to_owned(),
             seen,
             evidence: format!("the keyspace `{space}` is missing"),
@@ -154,9 +154,9 @@ impl StoreError {
         }))
     }
 
-    /// A [`StoreError::WentBack`] of a store that has become another one.
+    /// A [`StoreError::RolledBack`] of a store that has become another one.
     pub fn other_store(space: &str, floor: &Floor, found: &str) -> StoreError {
-        StoreError::WentBack(Arc::new(WentBack {
+        StoreError::RolledBack(Arc::new(RolledBack {
             space: space.to_owned(),
             seen: floor.mark,
             evidence: format!("it was the store {}, but is now {found}", floor.store),

@@ -151,7 +151,7 @@ pub struct ClaimAsk {
     pub floor: Floor,
 }
 
-/// A key that an instance has used last. In a store that went back it is not on record, also when
+/// A key that an instance has used last. In a store that was rolled back it is not on record, also when
 /// others have made as many changes since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastUse {
@@ -363,7 +363,7 @@ impl LastUse {
     /// What to answer when it is not.
     pub fn lost(&self, space: &str, floor: &Floor) -> StoreError {
         let evidence = format!("the use of `{}` is no longer on record", self.key.key);
-        StoreError::went_back(space, floor.mark, evidence)
+        StoreError::rolled_back(space, floor.mark, evidence)
     }
 }
 

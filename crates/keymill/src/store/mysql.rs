@@ -107,15 +107,15 @@ impl MysqlStore {
         tx.finish_reading(answer).await
     }
 
-    /// Whether an answer does not count yet. A store that seems to have gone back may be a server that
+    /// Whether an answer does not count yet. A store that seems to have been rolled back may be a server that
     /// lags behind, at the other end of connections that lead there still: these are given up, and the
     /// question is asked once more over a new one.
     fn is_to_be_asked_again<T>(&self, answer: &Result<T, StoreError>) -> bool {
-        let went_back = matches!(answer, Err(StoreError::WentBack(_)));
-        if went_back {
+        let rolled_back = matches!(answer, Err(StoreError::RolledBack(_)));
+        if rolled_back {
             self.pool.manager().give_up_all();
         }
-        went_back
+        rolled_back
     }
 }
 

@@ -434,7 +434,7 @@ async fn or_again<T>(
     again: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     match answer {
-        Err(StoreError::WentBack(_)) => again.await,
+        Err(StoreError::RolledBack(_)) => again.await,
         answer => answer,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{ERA, Ranges, StoreError, WentBack, keys, must_be_on_record, next_era};
+use super::{ERA, Ranges, RolledBack, StoreError, keys, must_be_on_record, next_era};
 use crate::floor::{Floor, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Kind, Tuning};
@@ -291,14 +291,14 @@ impl SpaceRecord {
     /// Refuses when this record lies below what the caller has seen of the space.
     pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
         floor.check(&self.name, store, self.mark).map_err(|error| match error {
-            StoreError::WentBack(how) if self.definition.kind == Kind::Digest => {
+            StoreError::RolledBack(how) if self.definition.kind == Kind::Digest => {
                 let length = self.definition.length_last() + 1;
                 let remedy = format!(
                     "Run `keymill space grow {} --length {length}`: known inputs keep their keys, \
                      and new ones get longer keys, which were never assigned",
                     self.name
                 );
-                StoreError::WentBack(Arc::new(WentBack { remedy, ..WentBack::clone(&how) }))
+                StoreError::RolledBack(Arc::new(RolledBack { remedy, ..RolledBack::clone(&how) }))
             }
             error => error,
         })
@@ -419,14 +419,14 @@ impl Floor {
             let (found, lengths) = (found.grown.list(), seen.grown.list());
             let evidence =
                 format!("`{space}` has grown to {found:?}, but was seen with {lengths:?}");
-            return Err(StoreError::went_back(space, seen, evidence));
+            return Err(StoreError::rolled_back(space, seen, evidence));
         }
         if !found.has_reached(seen) {
             let evidence = format!(
                 "`{space}` is at ordinal {} (revision {}), but was seen at {} (revision {})",
                 found.next, found.revision, seen.next, seen.revision
             );
-            return Err(StoreError::went_back(space, seen, evidence));
+            return Err(StoreError::rolled_back(space, seen, evidence));
         }
         Ok(())
     }
@@ -461,6 +461,6 @@ impl LeaseAsk {
     /// What to answer when the last lease is not on record.
     pub fn lost_lease(&self, last: LeaseId) -> StoreError {
         let evidence = format!("lease {last} of `{}` is no longer on record", self.space);
-        StoreError::went_back(&self.space, self.floor.mark, evidence)
+        StoreError::rolled_back(&self.space, self.floor.mark, evidence)
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! - Ordinals and revisions are decimal strings on the server: Lua's numbers are doubles.
 //! - No script that changes a space, or confirms a change, answers on a server that follows another.
-//! - That the store went back is only said on the word of a connection that was made after the request
+//! - That the store was rolled back is only said on the word of a connection that was made after the request
 //!   began: older ones may lead to a server whose place another has taken.
 //! - A store has a stamp, so that one that was emptied is known for another; and a timeline,
 //!   which moves on with every new replication ID, so that a server that was cut off is refused.
@@ -79,7 +79,7 @@ impl RedisStore {
         connections::get(&self.pool).await
     }
 
-    /// Does something over a connection that is at hand. Where that shows a store that went back, or
+    /// Does something over a connection that is at hand. Where that shows a store that was rolled back, or
     /// leads to a server that has become a replica, the old connections are closed, and it is done
     /// once more over a new one: nothing was changed, and what the new one says counts.
     async fn with_connection<T, F>(
@@ -104,7 +104,7 @@ impl RedisStore {
     /// Whether an answer may be that of a server whose place another has taken.
     fn is_doubtful<T>(&self, answer: &Result<T, StoreError>, made_at: Instant) -> bool {
         match answer {
-            Err(StoreError::WentBack(_)) => true,
+            Err(StoreError::RolledBack(_)) => true,
             Err(StoreError::Unavailable(_)) => self.pool.manager().has_given_up(made_at),
             _ => false,
         }

@@ -135,7 +135,7 @@ impl WindowAsk {
     /// What to answer when the last lease is not on record.
     pub fn lost_lease(&self, last: LeaseId) -> StoreError {
         let evidence = format!("lease {last} of `{}` is no longer on record", self.space);
-        StoreError::went_back(&self.space, self.floor.mark, evidence)
+        StoreError::rolled_back(&self.space, self.floor.mark, evidence)
     }
 
     /// The first tick that no window may reach at this time.

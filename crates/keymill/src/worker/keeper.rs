@@ -194,7 +194,7 @@ impl Keeper {
         match *self.mill.outlook() {
             // Until it answers: callers are refused by this outlook, so only success may end it.
             Outlook::Away(_) | Outlook::NoWorker(_) => return true,
-            Outlook::WentBack(_) | Outlook::Sealed | Outlook::Exhausted { .. } => return beat,
+            Outlook::RolledBack(_) | Outlook::Sealed | Outlook::Exhausted { .. } => return beat,
             Outlook::Filling | Outlook::PoolFilling => {}
         }
         match held {

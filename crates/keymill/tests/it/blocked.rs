@@ -156,7 +156,10 @@ async fn take(
 #[track_caller]
 fn is_blocked(error: &ServiceError) {
     let says = error.to_string();
-    assert!(matches!(error, ServiceError::Dry { .. }) && says.contains("blocklist"), "{says}");
+    assert!(
+        matches!(error, ServiceError::NoKeysReady { .. }) && says.contains("blocklist"),
+        "{says}"
+    );
 }
 
 async fn leases(store: &Unreliable) -> usize {

@@ -183,7 +183,7 @@ async fn hundreds_of_leases_are_given_back_in_few_transactions() {
     assert_eq!(answers.len(), backs.len());
     for (number, (back, answer)) in backs.iter().zip(&answers).enumerate() {
         match answer {
-            Err(StoreError::WentBack(_)) => assert_eq!(number, refused),
+            Err(StoreError::RolledBack(_)) => assert_eq!(number, refused),
             answer => assert!(answer.is_ok() && number != refused, "{}: {answer:?}", back.space),
         }
         let returned = case.store.space(&back.space).await.unwrap().returned.count();

@@ -169,7 +169,7 @@ async fn digests_that_grow_after_a_rollback_give_no_key_to_another_input() {
     let lost: HashSet<String> = digest(&first, 20..900).await.into_iter().collect();
     restore(folder.path());
     let refusal = first.digest("pages", "", "anything").await.unwrap_err();
-    assert!(matches!(refusal, ServiceError::WentBack(_)), "{refusal}");
+    assert!(matches!(refusal, ServiceError::RolledBack(_)), "{refusal}");
     first.grow("pages", 5).await.unwrap();
     assert_eq!(digest(&second, 0..20).await, known, "what the backup knows keeps its key");
     // Other inputs than before, first: they might have been given the keys of those.
@@ -218,7 +218,7 @@ async fn a_newcomer_minds_what_a_living_instance_has_seen() {
     let newcomer = start(folder.path(), "two").await;
     let there = newcomer.space("tickets").await.unwrap();
     let refusal = take(&newcomer, &there, 10).await.unwrap_err();
-    assert!(matches!(refusal, ServiceError::WentBack(_)), "{refusal}");
+    assert!(matches!(refusal, ServiceError::RolledBack(_)), "{refusal}");
     first.stop(Duration::from_secs(5)).await;
 }
 

@@ -73,7 +73,7 @@ async fn an_advance_fences_windows_that_nobody_has_seen() {
     let timeline = space.record().definition.timeline().unwrap().unwrap();
     let now = || timeline.tick_at(clock.now_ms());
     // Windows are a second long, and may have been an hour before a backup was restored that this
-    // data directory went back with.
+    // data directory was rolled back with.
     let (before, hour) = (now(), 3_600_000);
     let record = advance(&service, None).await.unwrap();
     assert!(record.base > before + hour && record.base <= now() + hour + 1, "{}", record.base);
@@ -245,7 +245,9 @@ impl Seen {
             let taken = service.take(space, 20, "", |key| ids.push(text(key))).await;
             match taken {
                 Ok(_) => {}
-                Err(ServiceError::Dry { .. } | ServiceError::NoWorker(_)) => self.refused += 1,
+                Err(ServiceError::NoKeysReady { .. } | ServiceError::NoWorker(_)) => {
+                    self.refused += 1;
+                }
                 Err(error) => panic!("{error}"),
             }
             for id in ids {

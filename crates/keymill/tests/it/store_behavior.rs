@@ -22,9 +22,9 @@ mod moving;
 mod names;
 mod record;
 mod returns;
+mod rolled_back;
 mod sightings;
 mod spaces;
-mod went_back;
 mod windows;
 
 use confirm::*;
@@ -36,9 +36,9 @@ use moving::*;
 use names::*;
 use record::*;
 use returns::*;
+use rolled_back::*;
 use sightings::*;
 use spaces::*;
-use went_back::*;
 use windows::*;
 
 /// Runs each case on each store; a case gets a space, and a store in the server, of its own.
@@ -123,7 +123,7 @@ on_every_store! {
     hundreds_of_leases_come_back_at_once
     what_came_back_below_the_end_of_drawing_is_granted_again
     a_lease_is_confirmed_with_its_skips_in_one_answer
-    a_mark_above_the_stores_is_a_store_that_went_back
+    a_mark_above_the_stores_is_a_store_that_was_rolled_back
     a_lease_of_another_or_a_shorter_one_is_not_on_record
     a_name_is_on_record_for_its_owner_until_it_is_removed
     sightings_rise_by_instance_and_change_no_mark
@@ -134,8 +134,8 @@ on_every_store! {
     a_heartbeat_tells_every_lease_that_is_gone
     a_change_below_the_floor_is_refused
     another_store_is_refused
-    a_space_that_is_gone_is_a_store_that_went_back
-    a_last_lease_that_is_gone_is_a_store_that_went_back
+    a_space_that_is_gone_is_a_store_that_was_rolled_back
+    a_last_lease_that_is_gone_is_a_store_that_was_rolled_back
     an_advance_goes_beyond_everything_seen
     an_advance_never_goes_back_or_past_the_end
     an_advance_goes_beyond_the_eras_that_were_seen
@@ -390,8 +390,8 @@ fn to(next: u64) -> Mark {
     Mark { next, ..Mark::default() }
 }
 
-fn is_went_back<T>(answer: &Result<T, StoreError>) -> bool {
-    matches!(answer, Err(StoreError::WentBack(_)))
+fn is_rolled_back<T>(answer: &Result<T, StoreError>) -> bool {
+    matches!(answer, Err(StoreError::RolledBack(_)))
 }
 
 /// A name that could not be generated.

@@ -56,7 +56,7 @@ async fn a_take_that_wants_too_much_leaves_what_is_at_hand_to_others() {
     let during = take(&service, &space, 500).await.unwrap();
     assert!(!large.is_finished(), "it waits for the rest");
     let refusal = large.await.unwrap().unwrap_err();
-    assert!(matches!(refusal, ServiceError::Dry { .. }), "{refusal}");
+    assert!(matches!(refusal, ServiceError::NoKeysReady { .. }), "{refusal}");
     let after = take(&service, &space, 499).await.unwrap();
     assert_eq!([during, after].concat(), (1..1_000).collect::<Vec<u64>>());
     assert_eq!(space.mill.left(), 0);
@@ -81,7 +81,7 @@ async fn what_a_failed_take_had_drawn_is_given_back_at_a_clean_stop() {
     let folder = tempfile::tempdir().unwrap();
     let (store, service, space) = two_leases(folder.path()).await;
     let refusal = take(&service, &space, 5_000).await.unwrap_err();
-    assert!(matches!(refusal, ServiceError::Dry { .. }), "{refusal}");
+    assert!(matches!(refusal, ServiceError::NoKeysReady { .. }), "{refusal}");
     assert_eq!(space.mill.left(), 1_200);
     store.set_away(false);
     service.stop(Duration::from_secs(5)).await;

@@ -58,7 +58,7 @@ fn check(name: &str, store: &str, mut set_away: impl FnMut(bool)) {
         }
         for server in &servers {
             let refusal = refusal(&mut received, server);
-            is_problem(&refusal, 503, "dry");
+            is_problem(&refusal, 503, "no_keys_ready");
             assert!(refusal.header("retry-after").is_some(), "{}", refusal.text());
             eventually("it says so", || has_problem(server, "store_unavailable"));
         }

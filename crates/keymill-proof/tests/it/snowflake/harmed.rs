@@ -82,7 +82,7 @@ fn check(name: &str, store: &str) {
     }
     received.check(&format!("{name}, {} in {time:.1?}", run.harm_done()));
     assert!(run.is_reached(), "the run fell short");
-    let is_known = |what: &String| what == "503 no_worker" || what == "503 dry";
+    let is_known = |what: &String| what == "503 no_worker" || what == "503 no_keys_ready";
     assert!(received.refused.keys().all(is_known), "{:?}", received.refused);
 }
 

@@ -1,4 +1,4 @@
-//! A store that goes back in time, to when it did not know the windows that are in use: those who
+//! A store that is rolled back, to when it did not know the windows that are in use: those who
 //! hold one go on in it, nobody gets another, and after `space advance` all IDs are above all that
 //! were ever taken.
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use keymill_proof::backend::{Backend, Redis, skip};
 use keymill_proof::{Server, binary};
 
-use super::super::went_back::{Way, back_up, restore};
+use super::super::rolled_back::{Way, back_up, restore};
 use super::super::{eventually, get, is_problem};
 use super::{
     Layout, Received, SPACE, gives, has_problem, highest_end, instance, make, refusal, sqlite, take,
@@ -69,7 +69,7 @@ fn no_window_begins_before_those_that_a_restarted_redis_has_forgotten() {
     story.goes_on_above_all("Redis");
 }
 
-/// Two instances on a store that will go back.
+/// Two instances on a store that will be rolled back.
 struct Story<'a> {
     store: String,
     folder: &'a Path,
@@ -106,9 +106,9 @@ impl<'a> Story<'a> {
         let before = self.received.acknowledged;
         for server in &self.servers {
             // One that was started again may have been away for longer than the windows.
-            eventually("it is noticed", || has_problem(server, "store_went_back"));
+            eventually("it is noticed", || has_problem(server, "store_rolled_back"));
             let refusal = refusal(&mut self.received, server);
-            is_problem(&refusal, 503, "store_went_back");
+            is_problem(&refusal, 503, "store_rolled_back");
             assert!(refusal.header("retry-after").is_some(), "{}", refusal.text());
             let advice = format!("keymill space advance {SPACE} --to");
             assert!(refusal.text().contains(&advice), "{}", refusal.text());
@@ -120,7 +120,7 @@ impl<'a> Story<'a> {
         self.servers.clear();
         self.servers = start(&self.store, self.folder);
         for server in &self.servers {
-            is_problem(&take(&mut self.received, server, 1), 503, "store_went_back");
+            is_problem(&take(&mut self.received, server, 1), 503, "store_rolled_back");
         }
     }
 

@@ -64,7 +64,7 @@ fn three_members_bear_the_loss_of_one_and_say_when_it_is_two() {
         eventually("it says that there is no majority", || {
             has_problem(server, "store_unavailable")
         });
-        is_problem(&received.drain(server.address(), "small", 5), 503, "dry");
+        is_problem(&received.drain(server.address(), "small", 5), 503, "no_keys_ready");
         for _ in 0..20 {
             received.add(&take(server, "large", 500));
         }

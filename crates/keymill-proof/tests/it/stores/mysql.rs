@@ -131,8 +131,8 @@ fn check_switchover(user: &str, make_user: &str) {
         eventually("they stay there", || count() > before + 5_000);
     });
     let (received, refusals) = (received.into_inner().unwrap(), refusals.into_inner().unwrap());
-    let went_back = refusals.iter().find(|refusal| refusal.contains("went_back"));
-    assert_eq!(went_back, None, "nothing was lost");
+    let rolled_back = refusals.iter().find(|refusal| refusal.contains("rolled_back"));
+    assert_eq!(rolled_back, None, "nothing was lost");
     for server in &servers {
         eventually("all is well", || is_ready(server));
         assert!(!server.log().contains("rolled back to an earlier state"), "{}", server.log());

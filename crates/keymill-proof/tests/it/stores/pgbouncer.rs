@@ -121,7 +121,7 @@ fn fail_over(mode: PoolMode) {
     });
     for server in &servers {
         eventually("nothing is wrong", || is_ready(server));
-        assert!(!server.log().contains("store_went_back"), "{}", server.log());
+        assert!(!server.log().contains("store_rolled_back"), "{}", server.log());
     }
     println!("{mode:?}: {} keys over the failover, none twice", received.keys.len());
 }

@@ -56,8 +56,8 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
     // With nothing but the old one to go to, nothing is granted.
     servers[1].kill();
     let only_old = Server::start(&watchful(&primary.url(), folder.path(), "d1"));
-    is_problem(&take(&only_old, "links", 1), 503, "store_went_back");
-    eventually("it says so", || has_problem(&only_old, "store_went_back"));
+    is_problem(&take(&only_old, "links", 1), 503, "store_rolled_back");
+    eventually("it says so", || has_problem(&only_old, "store_rolled_back"));
     assert!(only_old.log().contains("timeline"), "{}", only_old.log());
 }
 
@@ -143,8 +143,8 @@ fn a_failover_that_loses_leases_is_warned_of_noticed_and_reopened() {
     standby.promote();
 
     for server in &servers {
-        eventually("it is noticed", || has_problem(server, "store_went_back"));
-        is_problem(&received.drain(server.address(), "links", 10), 503, "store_went_back");
+        eventually("it is noticed", || has_problem(server, "store_rolled_back"));
+        is_problem(&received.drain(server.address(), "links", 10), 503, "store_rolled_back");
     }
     let to = servers.iter().map(advice).max().unwrap().to_string();
     succeeds(&keymill(&both, &data_dir, &["space", "advance", "links", "--to", &to]));
@@ -196,7 +196,7 @@ fn instances_follow_a_switchover_while_the_old_primary_still_answers() {
     });
     for server in &servers {
         eventually("nothing is wrong in the end", || is_ready(server));
-        assert!(!server.log().contains("store_went_back"), "{}", server.log());
+        assert!(!server.log().contains("store_rolled_back"), "{}", server.log());
     }
     let highest = received.keys.iter().max().unwrap();
     let passed = used.iter().filter(|key| *key < highest).count();

@@ -61,9 +61,9 @@ fn a_redis_that_was_emptied_is_noticed_by_living_and_by_restarted_instances() {
     received.add(&take(&restarted, "default", 10));
     assert_eq!(redis.command("FLUSHALL"), "+OK");
     // What is held goes on, then it is refused.
-    is_problem(&received.drain(living.address(), "default", 100), 503, "store_went_back");
-    is_problem(&received.drain(living.address(), "default", 1), 503, "store_went_back");
-    assert!(has_problem(&living, "store_went_back"));
+    is_problem(&received.drain(living.address(), "default", 100), 503, "store_rolled_back");
+    is_problem(&received.drain(living.address(), "default", 1), 503, "store_rolled_back");
+    assert!(has_problem(&living, "store_rolled_back"));
     restarted.kill();
     let data_dir = folder.path().join("restarted");
     let complaint = fails(&keymill(&redis.url(), &data_dir, &["serve", "--listen", "127.0.0.1:0"]));
@@ -71,7 +71,7 @@ fn a_redis_that_was_emptied_is_noticed_by_living_and_by_restarted_instances() {
     // A newcomer makes it its own; the one that has seen the other still grants nothing.
     let newcomer = Server::start(&watchful(&redis.url(), folder.path(), "newcomer"));
     assert_eq!(take(&newcomer, "default", 10).status, 200);
-    is_problem(&take(&living, "default", 1), 503, "store_went_back");
+    is_problem(&take(&living, "default", 1), 503, "store_rolled_back");
     living.stop();
 }
 
@@ -99,8 +99,8 @@ fn a_redis_restarted_from_an_old_log_is_noticed_and_reopened() {
 
     let restarted = Server::start(&watchful(&redis.url(), folder.path(), "restarted"));
     for server in [&living, &restarted] {
-        eventually("it is noticed", || has_problem(server, "store_went_back"));
-        is_problem(&received.drain(server.address(), "default", 100), 503, "store_went_back");
+        eventually("it is noticed", || has_problem(server, "store_rolled_back"));
+        is_problem(&received.drain(server.address(), "default", 100), 503, "store_rolled_back");
     }
     let data_dir = folder.path().join("living");
     let highest = [&living, &restarted].map(advice).into_iter().max().unwrap();
@@ -136,7 +136,7 @@ fn a_lease_that_no_replica_confirms_is_burned() {
     let mut received = Received::default();
     received.add(&take(&server, "links", 50));
     replica.kill();
-    is_problem(&received.drain(server.address(), "links", 10), 503, "dry");
+    is_problem(&received.drain(server.address(), "links", 10), 503, "no_keys_ready");
     eventually("it says why", || get(&server, "/readyz").text().contains("replicas of redis"));
     replica.start();
     eventually("keys come again", || {

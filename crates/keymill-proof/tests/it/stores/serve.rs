@@ -115,7 +115,7 @@ fn takes_go_on_while_the_store_is_away(kind: Kind) {
     for _ in 0..100 {
         received.add(&take(&server, "busy", 500));
     }
-    is_problem(&received.drain(server.address(), "dry", 5), 503, "dry");
+    is_problem(&received.drain(server.address(), "dry", 5), 503, "no_keys_ready");
     eventually("it says so", || has_problem(&server, "store_unavailable"));
     backend.start();
     eventually("the dry space has keys again", || {

@@ -127,7 +127,7 @@ impl From<NameRecord> for AliasRecordView {
         (status = 400, description = "`bad_alias`: too long, reserved, blocked, or a key of another region; `bad_owner`"),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`taken`: already issued, or owned by someone else; `wrong_secret`"),
-        (status = 503, description = "`store_went_back`"),
+        (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn put(
     Shared(state): Shared<State>,
@@ -159,7 +159,7 @@ pub(super) async fn put(
         (status = 408, description = "`body_too_slow`"),
         (status = 409, description = "`taken`: it belongs to another owner; `wrong_secret`"),
         (status = 413, description = "`body_too_large`"),
-        (status = 503, description = "`store_went_back`"),
+        (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn delete(
     Shared(state): Shared<State>,

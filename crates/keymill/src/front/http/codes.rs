@@ -232,13 +232,13 @@ pub(super) const CODES: &[Entry] = &[
         "Try again after `Retry-After` seconds. If it goes on, run fewer instances or give the layout more worker bits.",
     ),
     entry(
-        "dry",
+        "no_keys_ready",
         503,
         "No keys are left in memory, and the store did not grant new ones in time.",
         "Try again after `Retry-After` seconds. If it goes on, check the store and `GET /readyz`.",
     ),
     entry(
-        "store_went_back",
+        "store_rolled_back",
         503,
         "The store was rolled back to an earlier state, so it could issue keys twice. Nothing is issued from it.",
         "Whoever runs the server runs `keymill space advance` as `detail` says. Trying again does not help before.",

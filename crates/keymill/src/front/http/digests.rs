@@ -56,7 +56,7 @@ pub(super) struct DigestsView {
         (status = 400, description = "`bad_input`: empty, too long, or not a URL; `bad_count`: too many inputs"),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
-        (status = 503, description = "`store_went_back`"),
+        (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn post(
     Shared(state): Shared<State>,

@@ -77,7 +77,7 @@ impl Rate {
         (status = 200, description = "What was imported and refused; valid lines are imported even if others are refused", body = ImportView),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`sealed`, `wrong_kind`, `wrong_secret`"),
-        (status = 503, description = "`too_many_imports`, `store_went_back`"),
+        (status = 503, description = "`too_many_imports`, `store_rolled_back`"),
     ))]
 pub(super) async fn post(
     state: &State,

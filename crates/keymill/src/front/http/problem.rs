@@ -193,8 +193,8 @@ impl From<ServiceError> for Problem {
             ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
             ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
             ServiceError::BadImport(_) => (S::BAD_REQUEST, "bad_import"),
-            ServiceError::WentBack(_) => (S::SERVICE_UNAVAILABLE, "store_went_back"),
-            ServiceError::Dry { .. } => (S::SERVICE_UNAVAILABLE, "dry"),
+            ServiceError::RolledBack(_) => (S::SERVICE_UNAVAILABLE, "store_rolled_back"),
+            ServiceError::NoKeysReady { .. } => (S::SERVICE_UNAVAILABLE, "no_keys_ready"),
             ServiceError::StoreUnavailable(_) => (S::SERVICE_UNAVAILABLE, "store_unavailable"),
             ServiceError::Broken(_) => (S::INTERNAL_SERVER_ERROR, "store_broken"),
         };
@@ -202,8 +202,8 @@ impl From<ServiceError> for Problem {
         problem.cause = cause.map(String::into);
         problem.retry_after = match error {
             // Only a person can reopen the space, so there is no hurry.
-            ServiceError::WentBack(_) => Some(30),
-            ServiceError::Dry { .. }
+            ServiceError::RolledBack(_) => Some(30),
+            ServiceError::NoKeysReady { .. }
             | ServiceError::NoWorker(_)
             | ServiceError::PoolFilling { .. }
             | ServiceError::StoreUnavailable(_) => Some(1),
@@ -231,7 +231,7 @@ fn told(error: &ServiceError) -> (String, Option<String>) {
         ServiceError::Broken(_) => {
             "the store cannot be used; the log of this instance says why".to_owned()
         }
-        ServiceError::Dry { space, reason, cause: Some(_) } => {
+        ServiceError::NoKeysReady { space, reason, cause: Some(_) } => {
             format!("the keyspace `{space}` has no keys left in memory: {reason}")
         }
         error => return (error.to_string(), None),
@@ -276,7 +276,7 @@ mod tests {
         let errors = [
             ServiceError::StoreUnavailable(secret.to_owned()),
             ServiceError::Broken(secret.to_owned()),
-            ServiceError::Dry {
+            ServiceError::NoKeysReady {
                 space: "links".to_owned(),
                 reason: "the store is unreachable".to_owned(),
                 cause: Some(secret.to_owned()),

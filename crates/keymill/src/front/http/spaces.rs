@@ -59,7 +59,7 @@ pub(super) async fn show(
         (status = 400, description = "`bad_definition`"),
         (status = 403, description = "`not_existing`: the instance was started with `--require-existing`"),
         (status = 409, description = "`different_definition`, with each difference; `wrong_secret`, `other_store`, `sealed`"),
-        (status = 503, description = "`store_went_back`"),
+        (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn put(
     Shared(state): Shared<State>,

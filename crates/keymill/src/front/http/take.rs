@@ -38,7 +38,7 @@ const COUNT_OF_A_TURN: u32 = 256;
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
         (status = 415, description = "`unsupported_media_type`"),
-        (status = 503, description = "`dry`, `no_worker`, `pool_filling`, `store_went_back`, `too_many_large_answers`"),
+        (status = 503, description = "`no_keys_ready`, `no_worker`, `pool_filling`, `store_rolled_back`, `too_many_large_answers`"),
     )
 )]
 pub(super) async fn post(
@@ -108,7 +108,7 @@ pub(super) async fn post(
         (status = 400, description = "`repeated_parameter`"),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
-        (status = 503, description = "`dry`, `no_worker`, `pool_filling`, `store_went_back`"),
+        (status = 503, description = "`no_keys_ready`, `no_worker`, `pool_filling`, `store_rolled_back`"),
     )
 )]
 pub(super) async fn get_key(

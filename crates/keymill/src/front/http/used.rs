@@ -97,7 +97,7 @@ fn as_use(after: &str) -> Option<(Timestamp, i64)> {
         (status = 200, description = "The key, with when it was retired", body = UsedView),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`not_retirable`: it was not handed out; `wrong_kind`, `wrong_secret`"),
-        (status = 503, description = "`store_went_back`"),
+        (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn retire(
     Shared(state): Shared<State>,

@@ -38,15 +38,15 @@ impl EtcdStore {
         answer
     }
 
-    /// Whether to ask once more, because a store that went back answered. All connections are made
+    /// Whether to ask once more, because a store that was rolled back answered. All connections are made
     /// anew then: an address may lead to another cluster than it did when they were made, and only
     /// what is there now counts.
     fn asks_again<T>(&self, answer: &Result<T, StoreError>) -> bool {
-        let went_back = matches!(answer, Err(StoreError::WentBack(_)));
-        if went_back {
+        let rolled_back = matches!(answer, Err(StoreError::RolledBack(_)));
+        if rolled_back {
             self.members.disconnect();
         }
-        went_back
+        rolled_back
     }
 
     async fn look(&self, what: &Confirm) -> Result<Confirmed, StoreError> {

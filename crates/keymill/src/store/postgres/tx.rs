@@ -82,9 +82,9 @@ impl Tx {
     }
 
     /// Ends a transaction that is to change nothing: so there is no doubt about it. Where the store seems
-    /// to have gone back, the next one to ask does so over a new connection.
+    /// to have been rolled back, the next one to ask does so over a new connection.
     pub(super) async fn end<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if matches!(answer, Err(StoreError::WentBack(_)))
+        if matches!(answer, Err(StoreError::RolledBack(_)))
             && let Some(connection) = self.connection.take()
         {
             Hosts::give_up(connection);

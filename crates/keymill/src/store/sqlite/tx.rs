@@ -131,7 +131,7 @@ impl Tx<'_> {
         let mut marks = Vec::with_capacity(backs.len());
         for back in backs {
             marks.push(match self.give_back(back) {
-                Err(refusal @ (StoreError::WentBack(_) | StoreError::UnknownSpace(_))) => {
+                Err(refusal @ (StoreError::RolledBack(_) | StoreError::UnknownSpace(_))) => {
                     Err(refusal)
                 }
                 answer => Ok(answer?),

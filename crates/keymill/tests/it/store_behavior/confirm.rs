@@ -4,7 +4,7 @@ use keymill::floor::{Lengths, Mark};
 use keymill::instance::Instance;
 use keymill::store::{Evidence, Grant, NameBatch, NamePurpose, Naming, NewName};
 
-use super::{Case, is_went_back, name_only};
+use super::{Case, is_rolled_back, name_only};
 
 pub(super) async fn a_lease_is_confirmed_with_its_skips_in_one_answer(case: &Case) {
     case.with_capacity(1_000).await;
@@ -25,9 +25,9 @@ pub(super) async fn a_lease_is_confirmed_with_its_skips_in_one_answer(case: &Cas
     assert!(case.confirm(mark, Evidence::Mark, 0..0).await.unwrap().skips.is_empty());
 }
 
-pub(super) async fn a_mark_above_the_stores_is_a_store_that_went_back(case: &Case) {
+pub(super) async fn a_mark_above_the_stores_is_a_store_that_was_rolled_back(case: &Case) {
     let missing = case.confirm(Mark::default(), Evidence::Mark, 0..0).await;
-    assert!(is_went_back(&missing), "a space that is not there: {missing:?}");
+    assert!(is_rolled_back(&missing), "a space that is not there: {missing:?}");
     case.with_capacity(1_000).await;
     let grant = case.lease(10).await;
     let Mark { revision, next, .. } = grant.mark;
@@ -38,9 +38,9 @@ pub(super) async fn a_mark_above_the_stores_is_a_store_that_went_back(case: &Cas
     ];
     for reached in above {
         let found = case.confirm(reached, lease(case, &grant), 0..10).await;
-        assert!(is_went_back(&found), "{reached:?}: {found:?}");
+        assert!(is_rolled_back(&found), "{reached:?}: {found:?}");
         let unplaced = case.store.unplaced(&case.space, reached, None, 10).await;
-        assert!(is_went_back(&unplaced), "{reached:?}: {unplaced:?}");
+        assert!(is_rolled_back(&unplaced), "{reached:?}: {unplaced:?}");
     }
     assert!(case.confirm(grant.mark, lease(case, &grant), 0..10).await.unwrap().on_record);
     assert!(case.store.unplaced(&case.space, grant.mark, None, 10).await.unwrap().is_empty());

@@ -4,7 +4,7 @@ use keymill::floor::{Lengths, Mark};
 use keymill::space::Definition;
 use keymill::store::{Naming, SpaceRecord, StoreError};
 
-use super::{Case, is_went_back, name_only, to};
+use super::{Case, is_rolled_back, name_only, to};
 
 pub(super) async fn growing_makes_more_ordinals(case: &Case) {
     case.with_capacity(10).await;
@@ -84,8 +84,8 @@ pub(super) async fn growing_knows_the_floor(case: &Case) {
         let floor = case.floor(revision, next).await;
         case.store.grow(&case.space, &definition(&[8]), 110, &floor).await
     };
-    assert!(is_went_back(&grow(50, 0).await), "a revision that is not there");
-    assert!(is_went_back(&grow(0, 5).await), "ordinals that are not there");
+    assert!(is_rolled_back(&grow(50, 0).await), "a revision that is not there");
+    assert!(is_rolled_back(&grow(0, 5).await), "ordinals that are not there");
 }
 
 pub(super) async fn a_growth_that_was_lost_is_made_again_by_an_advance(case: &Case) {
@@ -94,7 +94,7 @@ pub(super) async fn a_growth_that_was_lost_is_made_again_by_an_advance(case: &Ca
     let mut ask = case.ask(1);
     ask.floor = case.floor(0, 0).await;
     ask.floor.mark.grown = Lengths::of(&[8, 9]);
-    assert!(is_went_back(&case.lease_as(ask.clone()).await), "lengths that are not there");
+    assert!(is_rolled_back(&case.lease_as(ask.clone()).await), "lengths that are not there");
     let seen = Mark { grown: Lengths::of(&[8, 9]), ..to(capacity + 5) };
     let after = case.store.advance(&case.space, seen, &case.instance).await.unwrap();
     assert_eq!(after.definition.grown, [8, 9]);

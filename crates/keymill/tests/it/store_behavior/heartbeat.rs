@@ -43,7 +43,7 @@ pub(super) async fn a_heartbeat_brings_the_records_of_what_changed(case: &Case) 
     let pulse = Pulse { serves, ..case.pulse() };
     let beat = case.store.heartbeat(&pulse).await.unwrap();
     assert_eq!(beat.changed, [case.store.space(changed).await.unwrap()]);
-    // Also where the store has gone back.
+    // Also where the store was rolled back.
     let serves = vec![(same.clone(), 50)];
     let beat = case.store.heartbeat(&Pulse { serves, ..pulse }).await.unwrap();
     assert_eq!(beat.changed, [case.store.space(same).await.unwrap()]);

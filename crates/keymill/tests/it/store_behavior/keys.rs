@@ -30,7 +30,7 @@ use keymill::store::{
     Evidence, KeyStore, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose, StoreError,
 };
 
-use super::{Case, is_went_back, name_only, to};
+use super::{Case, is_rolled_back, name_only, to};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -7,7 +7,7 @@ use keymill::store::{
     NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, Opening, StoreError,
 };
 
-use super::{Case, is_went_back, name_only};
+use super::{Case, is_rolled_back, name_only};
 
 pub(super) async fn a_name_is_made_once_and_found_after(case: &Case) {
     case.with_capacity(100).await;
@@ -88,8 +88,8 @@ pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
         generations: 1,
         floor: floor.clone(),
     };
-    assert!(is_went_back(&case.store.add_names(&batch).await));
-    assert!(is_went_back(&case.store.remove_name(&case.space, "k", "", &floor).await));
+    assert!(is_rolled_back(&case.store.add_names(&batch).await));
+    assert!(is_rolled_back(&case.store.remove_name(&case.space, "k", "", &floor).await));
     assert!(case.skips(0..100).await.is_empty());
     let floor = case.floor(0, 0).await;
     case.store.seal(&case.space, &floor).await.unwrap();

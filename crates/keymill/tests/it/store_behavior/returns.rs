@@ -2,7 +2,7 @@
 
 use keymill::store::{GiveBack, Grant};
 
-use super::{Case, is_went_back};
+use super::{Case, is_rolled_back};
 
 pub(super) async fn leases_of_many_spaces_come_back_at_once_and_each_is_judged_alone(case: &Case) {
     let other = |name: &str| format!("{}-{name}", case.space);
@@ -26,7 +26,7 @@ pub(super) async fn leases_of_many_spaces_come_back_at_once_and_each_is_judged_a
     ];
     let answers = case.store.give_back(&backs).await.unwrap();
     assert_eq!(answers.len(), backs.len(), "an answer for each");
-    assert!(is_went_back(&answers[1]), "{:?}", answers[1]);
+    assert!(is_rolled_back(&answers[1]), "{:?}", answers[1]);
     assert!(answers[2].is_err(), "a space that is not there: {:?}", answers[2]);
     let revision = |place: usize| answers[place].as_ref().unwrap().revision;
     // Those of one space may be told together.

@@ -25,7 +25,7 @@ use keymill::store::{
     WindowAsk, WindowRelease,
 };
 
-use super::{Case, is_went_back, to};
+use super::{Case, is_rolled_back, to};
 
 /// A length in ticks that no case outlives.
 const LONG: u64 = 60_000;

@@ -83,7 +83,7 @@ fn instances_follow_a_switchover_to_a_promoted_replica() {
     assert!(received.keys.len() < 450_000, "the keys in use elsewhere were left behind");
     for server in &servers {
         eventually("all is well again", || is_ready(server));
-        assert!(!server.log().contains("store_went_back"), "{}", server.log());
+        assert!(!server.log().contains("store_rolled_back"), "{}", server.log());
     }
     assert!(first.command("INFO replication").contains("role:slave"));
 }

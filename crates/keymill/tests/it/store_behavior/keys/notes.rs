@@ -193,13 +193,13 @@ pub(crate) async fn notes_and_reservations_below_the_floor_are_refused(case: &Ca
     for pooled in [true, false] {
         let uses = case.uses(&reserved, "ann").await;
         let uses = Uses { pooled, floor: floor.clone(), ..uses };
-        assert!(is_went_back(&case.rows().note(&uses).await));
+        assert!(is_rolled_back(&case.rows().note(&uses).await));
     }
     let back = case.release_ask(&reserved).await;
     let back = Release { reserved: true, floor: floor.clone(), ..back };
-    assert!(is_went_back(&case.rows().release(&back).await));
+    assert!(is_rolled_back(&case.rows().release(&back).await));
     let ask = ClaimAsk { reserve: true, floor, ..case.claim_ask(5).await };
-    assert!(is_went_back(&case.rows().claim(&ask).await));
+    assert!(is_rolled_back(&case.rows().claim(&ask).await));
     assert_eq!((case.mark().await, case.available().await), (before, 3));
     assert!(case.is_reserved_by(&reserved[0], &case.instance).await);
     assert_eq!(case.note(&reserved, "ann").await, [true, true]);

@@ -242,15 +242,15 @@ pub(crate) async fn changes_of_keys_below_the_floor_are_refused(case: &Case) {
     ];
     for floor in floors {
         let fill = Fill { floor: floor.clone(), ..case.fill_ask(5).await };
-        assert!(is_went_back(&case.rows().fill(&fill).await));
+        assert!(is_rolled_back(&case.rows().fill(&fill).await));
         let ask = ClaimAsk { floor: floor.clone(), ..case.claim_ask(5).await };
-        assert!(is_went_back(&case.rows().claim(&ask).await));
+        assert!(is_rolled_back(&case.rows().claim(&ask).await));
         let back = Release { floor: floor.clone(), ..case.release_ask(&claimed).await };
-        assert!(is_went_back(&case.rows().release(&back).await));
+        assert!(is_rolled_back(&case.rows().release(&back).await));
         let retire = Retire { floor: floor.clone(), ..case.retire_ask(&claimed[0]).await };
-        assert!(is_went_back(&case.rows().retire(&retire).await));
+        assert!(is_rolled_back(&case.rows().retire(&retire).await));
         let batch = DigestBatch { floor, ..case.digest_ask(&[input(1, &["aaa"])]).await };
-        assert!(is_went_back(&case.rows().digest(&batch).await));
+        assert!(is_rolled_back(&case.rows().digest(&batch).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
     assert_eq!(case.available().await, 7);

@@ -189,7 +189,7 @@ pub(crate) async fn a_used_key_is_on_record_for_the_instance_that_claimed_it(cas
     let above = Mark { revision: case.mark().await.revision + 1, ..claim.mark };
     let (at, instance) = (case.place_of(&claim.keys[1]), me.clone());
     let refusal = case.confirm(above, Evidence::Used { at, instance }, 0..0).await;
-    assert!(is_went_back(&refusal), "{refusal:?}");
+    assert!(is_rolled_back(&refusal), "{refusal:?}");
 }
 
 pub(crate) async fn a_noted_key_is_on_record_and_a_reserved_one_is_not(case: &Case) {

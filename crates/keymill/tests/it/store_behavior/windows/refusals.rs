@@ -45,16 +45,16 @@ pub(crate) async fn windows_know_the_floor_and_the_last_lease(case: &Case) {
     let lower = [case.floor(revision + 5, next).await, case.floor(revision, next + 5).await];
     for floor in lower.into_iter().chain([another]) {
         let ask = WindowAsk { floor: floor.clone(), ..ask.clone() };
-        assert!(is_went_back(&case.window_as(&ask).await), "{floor:?}");
+        assert!(is_rolled_back(&case.window_as(&ask).await), "{floor:?}");
         let extension = WindowAsk { held: Some(held(&window)), ..ask };
-        assert!(is_went_back(&case.window_as(&extension).await), "{floor:?}");
+        assert!(is_rolled_back(&case.window_as(&extension).await), "{floor:?}");
         let release = WindowRelease { floor: floor.clone(), ..release.clone() };
-        assert!(is_went_back(&case.store.release_window(&release).await), "{floor:?}");
+        assert!(is_rolled_back(&case.store.release_window(&release).await), "{floor:?}");
     }
     let lost = WindowAsk { last_lease: Some(window.lease + 50), ..ask.clone() };
-    assert!(is_went_back(&case.window_as(&lost).await));
+    assert!(is_rolled_back(&case.window_as(&lost).await));
     let lost = WindowAsk { held: Some(held(&window)), ..lost };
-    assert!(is_went_back(&case.window_as(&lost).await));
+    assert!(is_rolled_back(&case.window_as(&lost).await));
     assert_eq!(case.mark().await, window.mark, "a refused request changes nothing");
     let floor = case.floor(revision, next).await;
     let last_lease = Some(window.lease);
@@ -72,7 +72,7 @@ pub(crate) async fn a_space_without_a_record_has_no_window(case: &Case) {
     let answer = case.window_as(&ask).await;
     assert!(matches!(answer, Err(StoreError::UnknownSpace(_))), "{answer:?}");
     let seen = WindowAsk { floor: case.floor(3, 10).await, ..ask };
-    assert!(is_went_back(&case.window_as(&seen).await));
+    assert!(is_rolled_back(&case.window_as(&seen).await));
 }
 
 pub(crate) async fn a_sealed_space_has_no_window(case: &Case) {

@@ -1,4 +1,4 @@
-//! The store goes back in time under three instances that hold leases the others do not know
+//! The store is rolled back under three instances that hold leases the others do not know
 //! of. Never a repeated key; it is said everywhere; `space advance` reopens the space.
 
 use std::os::unix::fs::MetadataExt;
@@ -99,16 +99,16 @@ fn check(way: Way, fate: Fate, story: Story) {
     // What they hold they hand out; then they refuse, and say why, everywhere.
     for server in &servers {
         let refusal = received.drain(server.address(), "default", 100);
-        is_problem(&refusal, 503, "store_went_back");
+        is_problem(&refusal, 503, "store_rolled_back");
         assert!(
             refusal.text().contains("keymill space advance default --to"),
             "{}",
             refusal.text()
         );
         assert!(refusal.header("retry-after").is_some());
-        assert!(get(server, "/readyz").text().contains("store_went_back"));
-        assert!(get(server, "/metrics").text().contains("code=\"store_went_back\""));
-        assert!(server.log().contains("store_went_back"), "{}", server.log());
+        assert!(get(server, "/readyz").text().contains("store_rolled_back"));
+        assert!(get(server, "/metrics").text().contains("code=\"store_rolled_back\""));
+        assert!(server.log().contains("store_rolled_back"), "{}", server.log());
     }
     if fate == Fate::Alive {
         assert!(received.keys.len() > before, "they did not hold on to what they had");
@@ -137,9 +137,9 @@ fn a_living_instance_notices_by_itself_and_goes_on_after_the_advance() {
     received.add(&take(&server, "default", 3_000));
     restore(folder, Way::InPlace);
     eventually("the heartbeat notices", || {
-        get(&server, "/readyz").text().contains("store_went_back")
+        get(&server, "/readyz").text().contains("store_rolled_back")
     });
-    is_problem(&received.drain(server.address(), "default", 1), 503, "store_went_back");
+    is_problem(&received.drain(server.address(), "default", 1), 503, "store_rolled_back");
     advance(folder);
     eventually("it goes on", || {
         let answer = take(&server, "default", 1_000);
@@ -191,7 +191,7 @@ fn an_instance_restarted_on_an_old_store_goes_on_after_the_advance() {
         server.kill();
         restore(folder, Way::InPlace);
         server = Server::start(&quick);
-        is_problem(&take(&server, "default", 1), 503, "store_went_back");
+        is_problem(&take(&server, "default", 1), 503, "store_rolled_back");
         advance(folder);
         eventually("it goes on", || {
             let answer = take(&server, "default", 1_000);
@@ -302,7 +302,7 @@ fn a_log_removed_under_an_instance_ends_its_grants_and_repeats_nothing() {
         std::fs::remove_file(folder.join(format!("keymill.db{suffix}"))).unwrap();
     }
     let refusal = received.drain(first.address(), "default", 100);
-    is_problem(&refusal, 503, "dry");
+    is_problem(&refusal, 503, "no_keys_ready");
     assert!(refusal.text().contains("log of"), "{}", refusal.text());
     // Whoever comes after it finds the database as old as its last checkpoint.
     if let Ok(second) = Server::try_start(&spec(folder, "d1")) {

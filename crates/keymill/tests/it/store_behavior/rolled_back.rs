@@ -1,10 +1,10 @@
-//! A store that went back in time is noticed, and reopened beyond what was seen.
+//! A store that was rolled back to an earlier state is noticed, and reopened beyond what was seen.
 
 use keymill::floor::{Floor, Mark};
 use keymill::space::{Definition, Tuning};
 use keymill::store::{Created, GiveBack, LeaseAsk, NewSpace, Pulse, Purpose, StoreError};
 
-use super::{Case, is_went_back, to};
+use super::{Case, is_rolled_back, to};
 
 pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
     case.with_capacity(100).await;
@@ -17,10 +17,10 @@ pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
         let before = case.mark().await;
         let ask = LeaseAsk { floor: floor.clone(), ..case.ask(1) };
         let back = GiveBack { floor: floor.clone(), ..case.back(&grant, 5).await };
-        assert!(is_went_back(&case.lease_as(ask).await));
-        assert!(is_went_back(&case.give_back_as(&back).await));
-        assert!(is_went_back(&case.store.tune(&case.space, &Tuning::default(), &floor).await));
-        assert!(is_went_back(&case.store.seal(&case.space, &floor).await));
+        assert!(is_rolled_back(&case.lease_as(ask).await));
+        assert!(is_rolled_back(&case.give_back_as(&back).await));
+        assert!(is_rolled_back(&case.store.tune(&case.space, &Tuning::default(), &floor).await));
+        assert!(is_rolled_back(&case.store.seal(&case.space, &floor).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
 }
@@ -28,22 +28,22 @@ pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
 pub(super) async fn another_store_is_refused(case: &Case) {
     case.with_capacity(100).await;
     let floor = Floor { store: "another".to_owned(), mark: Mark::default() };
-    assert!(is_went_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
+    assert!(is_rolled_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
 }
 
-pub(super) async fn a_space_that_is_gone_is_a_store_that_went_back(case: &Case) {
+pub(super) async fn a_space_that_is_gone_is_a_store_that_was_rolled_back(case: &Case) {
     let floor = case.floor(3, 10).await;
-    assert!(is_went_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
+    assert!(is_rolled_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
     let answer = case.lease_as(case.ask(1)).await;
     assert!(matches!(answer, Err(StoreError::UnknownSpace(_))), "{answer:?}");
 }
 
-pub(super) async fn a_last_lease_that_is_gone_is_a_store_that_went_back(case: &Case) {
+pub(super) async fn a_last_lease_that_is_gone_is_a_store_that_was_rolled_back(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
     let last = |last_lease| LeaseAsk { last_lease, ..case.ask(1) };
     assert!(case.lease_as(last(Some(grant.lease))).await.is_ok());
-    assert!(is_went_back(&case.lease_as(last(Some(grant.lease + 50))).await));
+    assert!(is_rolled_back(&case.lease_as(last(Some(grant.lease + 50))).await));
     let pulse = |lease| Pulse { last_leases: vec![(case.space.clone(), lease)], ..case.pulse() };
     let beat = case.store.heartbeat(&pulse(grant.lease)).await.unwrap();
     assert!(beat.lost.is_empty());
@@ -100,9 +100,9 @@ pub(super) async fn a_space_that_was_seen_and_is_gone_is_not_made_again(case: &C
         start: 0,
     };
     let seen = case.floor(5, 50).await;
-    assert!(is_went_back(&case.store.create(&new, &seen).await));
+    assert!(is_rolled_back(&case.store.create(&new, &seen).await));
     let another = Floor { store: "another".to_owned(), mark: Mark::default() };
-    assert!(is_went_back(&case.store.create(&new, &another).await));
+    assert!(is_rolled_back(&case.store.create(&new, &another).await));
     let unseen = case.floor(0, 0).await;
     assert!(matches!(case.store.create(&new, &unseen).await, Ok(Created::Made(_))));
 }
