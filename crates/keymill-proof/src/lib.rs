@@ -24,7 +24,7 @@ pub mod client;
 pub mod checker;
 pub mod torture;
 
-pub mod dice;
+pub mod random;
 
 pub use checker::{Checker, Report};
 pub use client::{Answer, Client};

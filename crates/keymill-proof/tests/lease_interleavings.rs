@@ -3,10 +3,10 @@
 
 // Some of what production uses is not called here.
 #[allow(dead_code, unreachable_pub, clippy::all)]
-#[path = "../../keymill/src/lease.rs"]
+#[path = "../../keymill/src/source/lease.rs"]
 mod lease;
 
-mod sync {
+mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 }
 

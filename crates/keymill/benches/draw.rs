@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use keymill::lease::{Draw, LEASE_SIZE_MAX, Leases};
-use keymill::mill::Mill;
+use keymill::source::lease::{Draw, LEASE_SIZE_MAX, Leases};
+use keymill::source::leased::Mill;
 
 fn draws(criterion: &mut Criterion) {
     let counter = AtomicU64::new(0);

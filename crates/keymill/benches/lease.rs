@@ -9,10 +9,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
-use keymill::store::{LeaseAsk, NewSpace, Opening, Store};
+use keymill::store::{Floor, LeaseAsk, Mark, NewSpace, Opening, Store};
 use mysql_async::prelude::Queryable;
 
 /// How many leases are timed.

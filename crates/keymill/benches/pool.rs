@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use keymill::instance::Instance;
-use keymill::service::{AliasRules, Filling, Limits, Service, Setup, Space};
+use keymill::operations::{AliasRules, Filling, Limits, Service, Setup, Space};
 use keymill::space::{Audit, Kind, SpaceSpec};
-use keymill::store::keys::{ClaimAsk, KeyUse, Uses};
+use keymill::store::key_rows::{ClaimAsk, KeyUse, Uses};
 use keymill::store::{Confirm, Evidence, LeaseAsk, Opening, Store};
 use keymill_core::Blocklist;
 
@@ -232,9 +232,9 @@ impl Bench {
         }
     }
 
-    async fn floor(&self) -> keymill::floor::Floor {
+    async fn floor(&self) -> keymill::store::Floor {
         let store = self.store.identity().await.unwrap();
-        keymill::floor::Floor { store, mark: keymill::floor::Mark::default() }
+        keymill::store::Floor { store, mark: keymill::store::Mark::default() }
     }
 
     /// Takes of one key each, every key on record before its answer.
@@ -273,7 +273,7 @@ impl Bench {
                 move |_, number, space| {
                     let place = usize::try_from(number).unwrap();
                     let key = reserved.get(place).cloned().unwrap_or_else(|| {
-                        keymill::store::keys::Claimed { id: number, key: format!("k{number}") }
+                        keymill::store::key_rows::Claimed { id: number, key: format!("k{number}") }
                     });
                     let key = KeyUse { id: key.id, key: key.key, caller: "caller".into() };
                     let uses = Uses {

@@ -26,7 +26,7 @@ use criterion::{criterion_group, criterion_main};
 use ferroid::generator as ferroids;
 use ferroid::id::{SnowflakeId, SnowflakeTwitterId};
 use ferroid::time::MonotonicClock as Clock;
-use keymill::mill::Mill;
+use keymill::source::leased::Mill;
 use keymill::space::Timeline;
 use keymill_core::Layout;
 use snowflake::SnowflakeIdGenerator;

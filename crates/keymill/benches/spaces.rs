@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use keymill::front::http::Http;
+use keymill::operations::{AliasRules, Limits, Service, Setup, Space};
 use keymill::server::{self, ServerLimits};
-use keymill::service::{AliasRules, Limits, Service, Setup, Space};
 use keymill::space::SpaceSpec;
 use keymill::store::{LeasePage, Opening, Store};
 use keymill_core::Blocklist;

@@ -36,7 +36,7 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser};
 
 use crate::config::{self as settings, Config, SecretUse, WrongUsage};
-use crate::service::{Service, ServiceError};
+use crate::operations::{Service, ServiceError};
 use crate::store::{Finding, Opening, Store, StoreError, Verdict};
 use args::{AliasCommand, Args, Command, ConfigCommand, SpaceCommand};
 

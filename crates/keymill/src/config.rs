@@ -29,9 +29,9 @@ pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 use crate::clock::Clock;
 use crate::front::addresses::{AddressRules, Network};
 use crate::front::http::UNSENT_MIN;
-use crate::secret::Master;
+use crate::operations::{AliasRules, Limits, Setup};
 use crate::server::ServerLimits;
-use crate::service::{AliasRules, Limits, Setup};
+use crate::space::secret::Master;
 use crate::space::{SpaceSpec, Tuning, check_name};
 use crate::store::Store;
 

@@ -6,11 +6,16 @@
 //! change ends here: the floor is raised, then the change is looked for in one state of the store that
 //! has come at least as far.
 
+pub mod floors;
+pub(crate) mod group_commit;
+
 use std::sync::Arc;
 
-use crate::floor::{Floors, Lengths, Mark, raise_to};
-use crate::keys::Keys;
-use crate::store::{Confirm, Confirmed, Evidence, GiveBack, Grant, LeaseAsk, Store, StoreError};
+use crate::space::codec::Keys;
+use crate::store::{
+    Confirm, Confirmed, Evidence, GiveBack, Grant, LeaseAsk, Lengths, Mark, Store, StoreError,
+};
+use floors::{Floors, raise_to};
 
 /// Raises the floor to where a change has led, and looks for what the change has left on record.
 pub(crate) async fn make_sure(

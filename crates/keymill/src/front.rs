@@ -1,7 +1,8 @@
 //! The fronts: protocols, and nothing but protocols.
 //!
-//! A front parses a request, calls `service`, and writes the answer. It never imports `store`
+//! A front parses a request, calls `operations`, and writes the answer. It never imports `store`
 //! drivers and decides nothing about keys.
 
 pub mod addresses;
 pub mod http;
+pub mod view;

@@ -5,18 +5,18 @@
 //!
 //! # Layout
 //!
-//! A request walks down this list; nothing on it knows anything above itself.
+//! A request walks down this list; a room uses those below it and none above.
 //!
 //! - `cli`, `config`: the command line and the settings.
 //! - `server`: the accept loop and the orderly end.
 //! - `front`: protocols, and only protocols.
-//! - [`service`]: what every front calls: take, explain, spaces, audit.
-//! - [`mill`], [`lease`], [`refill`] (and its `pace`): the hot path, lock-free, and what keeps it supplied.
-//! - [`pool`], [`claim`]: the same for keys that are rows.
-//! - [`worker`]: the same for IDs that are made of the time.
-//! - [`keys`], [`skip`]: from ordinals to keys, as a space grows, and what is left out.
-//! - [`space`], [`clock`], [`digest`], [`secret`], [`floor`], [`instance`]: the words they are written in.
-//! - [`store`]: databases, and only databases.
+//! - [`operations`]: what every front calls: take, explain, names, pools, spaces.
+//! - [`supply`]: what keeps sources filled in the background: leases, windows, claims.
+//! - [`source`]: what takes draw from, in memory: leased ordinals, ticks of a window, claimed keys, UUIDs.
+//! - [`fence`]: a store with its floors: every change is made sure of before anything of it leaves.
+//! - [`store`]: databases, and only databases; with the marks and the floor file that they compare.
+//! - [`space`]: what a keyspace is: definition, settings, from ordinals to keys, secrets, digests.
+//! - [`instance`], [`clock`]: this process, and the time.
 
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -29,32 +29,13 @@ pub mod metrics;
 #[cfg(feature = "http")]
 pub mod server;
 
-pub mod service;
-
-pub mod claim;
-mod fence;
-mod group_commit;
-pub mod keys;
-pub mod lease;
-#[cfg(test)]
-mod lease_tests;
-pub mod mill;
-mod pace;
-pub mod pool;
-pub mod refill;
-pub mod skip;
-pub mod worker;
-
 pub mod clock;
-pub mod digest;
-pub mod floor;
+pub mod fence;
 pub mod instance;
-pub mod secret;
+pub mod operations;
+pub mod source;
 pub mod space;
-
 pub mod store;
+pub mod supply;
 
-mod sync;
-mod turn;
-
-pub use service::{Service, ServiceError};
+pub use operations::{Service, ServiceError};

@@ -13,8 +13,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::service::{Service, Space};
-use crate::worker::Worker;
+use crate::operations::{Service, Space};
+use crate::source::ticks::Worker;
 
 /// What this instance counts.
 #[derive(Debug)]

@@ -1,12 +1,17 @@
 //! A space: what its keys look like (for ever) and how it is served (changeable).
 //!
-//! `service` builds spaces from records of the store; `config` and the fronts describe new
+//! `operations` builds spaces from records of the store; `config` and the fronts describe new
 //! ones. Nothing here does I/O.
 
+pub mod codec;
 mod definition;
+pub mod digest;
+pub mod secret;
+pub mod skips;
 mod spec;
 mod timeline;
 mod tuning;
+mod url_normal_form;
 
 use std::fmt;
 

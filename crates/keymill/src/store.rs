@@ -1,6 +1,6 @@
 //! The store: the durable truth about spaces and leases, in whatever database the user has.
 //!
-//! `service` and `refill` call it once a lease or less, never on the way of a request that
+//! `operations` and `supply` call it once a lease or less, never on the way of a request that
 //! its mill can serve. Only the modules below this one know databases. One behaviour suite,
 //! `tests/it/store_behavior.rs`, holds every store to what is promised here.
 //!
@@ -19,41 +19,36 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 
 mod confirm;
 mod error;
-mod finding;
-pub mod keys;
-mod moving;
-mod name;
+mod export;
+pub(crate) mod floor_file;
+pub mod key_rows;
+mod mark;
+mod names;
 mod open;
 mod ranges;
-mod record;
+mod requests;
+mod safety;
+mod space_record;
 // Each store uses some of it, and a build with few stores leaves the rest unused.
 #[cfg_attr(not(all(feature = "sqlite", feature = "etcd")), allow(dead_code, unused_imports))]
 mod values;
-mod window;
+mod windows;
 
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(feature = "mysql")]
-pub mod mysql;
-#[cfg(feature = "postgres")]
-pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub mod sql;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
-mod pool;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, unused_imports))]
-mod schema;
+mod connections;
 #[cfg(feature = "postgres")]
 mod tls;
 #[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
@@ -61,17 +56,20 @@ mod url;
 
 pub use confirm::{Confirm, Confirmed, Evidence};
 pub use error::{RolledBack, StoreError};
-pub use finding::{Finding, Verdict};
-pub use keys::KeyStore;
-pub use moving::{MovedRow, MovedSpace, Part, Rows, RowsPage};
-pub use name::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Naming, NewName};
+pub use export::{MovedRow, MovedSpace, Part, Rows, RowsPage};
+pub use key_rows::KeyStore;
+pub(crate) use mark::unseen;
+pub use mark::{Floor, History, Lengths, Mark};
+pub use names::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Naming, NewName};
 pub use open::{Opening, check, check_url, open};
 pub use ranges::Ranges;
-pub use record::{
+pub use requests::{
     Beat, Created, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId, LeasePage,
-    LeaseRecord, NewSpace, Place, Pulse, Purpose, SpaceRecord,
+    LeaseRecord, NewSpace, Place, Pulse, Purpose,
 };
-pub use window::{HeldWindow, Window, WindowAsk, WindowRelease, WorkerRecord};
+pub use safety::{Finding, Verdict};
+pub use space_record::SpaceRecord;
+pub use windows::{HeldWindow, Window, WindowAsk, WindowRelease, WorkerRecord};
 
 /// Revisions of one era; an advance begins the next one, so that it lies beyond every
 /// revision that any instance can have seen, without having to ask them.

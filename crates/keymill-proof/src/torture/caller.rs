@@ -9,7 +9,7 @@ use super::fleet::Fleet;
 use super::{Received, Torture};
 use crate::checker::Report;
 use crate::client::{Answer, Client};
-use crate::dice::Dice;
+use crate::random::Dice;
 
 /// How long most callers wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::fleet::{Fleet, Held};
 use super::{Harm, Store, Torture};
 use crate::checker::Report;
-use crate::dice::Dice;
+use crate::random::Dice;
 
 /// What a nemesis does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

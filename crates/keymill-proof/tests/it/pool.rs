@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use keymill_proof::backend::{Kind, skip};
-use keymill_proof::dice::Dice;
+use keymill_proof::random::Dice;
 use keymill_proof::{Client, Server, ServerSpec, binary};
 
 use super::rolled_back::{Way, back_up, restore};

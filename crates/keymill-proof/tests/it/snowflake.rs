@@ -5,10 +5,10 @@
 mod away;
 mod clocks;
 mod harmed;
-mod ninth;
+mod no_free_worker;
 mod order;
+mod paused_past_window;
 mod restored;
-mod twin;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,7 @@ use super::args::AliasCommand;
 use super::{check_safety, open_service, output, unknown};
 use crate::config::Config;
 use crate::front::http::AliasRecordView;
-use crate::service::Service;
+use crate::operations::Service;
 use crate::store::NameRecord;
 
 /// How many aliases are read at once.

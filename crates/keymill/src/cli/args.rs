@@ -498,7 +498,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
 
 /// Reads who keys are for.
 fn parse_caller(text: &str) -> Result<String, String> {
-    match crate::service::check_caller(text) {
+    match crate::operations::check_caller(text) {
         Ok(()) => Ok(text.to_owned()),
         Err(error) => Err(error.to_string()),
     }

@@ -10,9 +10,9 @@ use super::output::{Data, is_quiet};
 use super::{open_service, unknown};
 use crate::config::Config;
 use crate::front::http::UsedView;
-use crate::service::Service;
+use crate::operations::Service;
 use crate::space::{Audit, Kind};
-use crate::store::keys::{UsedKey, UsedPage};
+use crate::store::key_rows::{UsedKey, UsedPage};
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::output::Data;
 use super::{check_safety, open_service, unknown};
 use crate::config::Config;
-use crate::service::{DigestAnswer, Service, ServiceError};
+use crate::operations::{DigestAnswer, Service, ServiceError};
 
 /// The most inputs that are asked for at once: they share commits.
 const INPUTS_MAX: usize = 1_000;

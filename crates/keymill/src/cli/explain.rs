@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::{open_service, unknown};
 use crate::config::Config;
 use crate::front::http::ExplanationView;
-use crate::service::{Explanation, State};
+use crate::operations::{Explanation, State};
 use crate::store::Purpose;
 
 pub(super) async fn run(

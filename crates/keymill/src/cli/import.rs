@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::figures::{counted, grouped};
 use super::progress;
-use crate::service::{Import, ImportInto, Service};
+use crate::operations::{Import, ImportInto, Service};
 
 /// How many lines are taken together: some 100 MB of them.
 const LINES: usize = 1_000_000;

@@ -7,8 +7,8 @@ use super::args::PoolCommand;
 use super::figures::counted;
 use super::{check_safety, import, open_service, progress, unknown};
 use crate::config::Config;
-use crate::service::{Filling, ImportInto, Service};
-use crate::store::keys::AvailablePage;
+use crate::operations::{Filling, ImportInto, Service};
+use crate::store::key_rows::AvailablePage;
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;

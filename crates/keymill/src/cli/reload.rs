@@ -10,7 +10,7 @@ use tokio::signal::unix::Signal;
 use super::log::Log;
 use crate::config::{Config, Flags, Settings};
 use crate::front::http::Http;
-use crate::service::Service;
+use crate::operations::Service;
 
 /// The settings that a reload applies; all others need a restart. `spaces` stands for all below it.
 const RELOADED: [&str; 8] = [

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::args::SecretCommand;
 use super::{WrongUsage, open_store};
 use crate::config::Config;
-use crate::service::ServiceError;
+use crate::operations::ServiceError;
 use crate::store::Opening;
 
 pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {

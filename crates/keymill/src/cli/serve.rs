@@ -15,11 +15,11 @@ use super::space::show::in_words;
 use super::{check_safety, open_store, refuse_forgotten};
 use crate::config::{Config, Flags, config_file};
 use crate::front::http::Http;
-use crate::pace::Retry;
-use crate::secret::Master;
+use crate::operations::{Service, ServiceError};
 use crate::server;
-use crate::service::{Service, ServiceError};
+use crate::space::secret::Master;
 use crate::store::{Opening, SpaceRecord};
+use crate::supply::retry::Retry;
 
 /// How long to wait for a store that does not answer at the start.
 const STORE_TIME_MAX: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@ use super::args::SpaceCommand;
 use super::figures::grouped;
 use super::{open_service, unknown, usage};
 use crate::config::Config;
-use crate::service::{AdvanceAsk, ImportInto, Service, ServiceError};
+use crate::operations::{AdvanceAsk, ImportInto, Service, ServiceError};
 use crate::space::{DefinitionError, Kind, SpaceSpec, check_name};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {

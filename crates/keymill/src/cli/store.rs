@@ -8,7 +8,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use super::args::StoreCommand;
 use super::open_store;
 use crate::config::Config;
-use crate::service::ServiceError;
+use crate::operations::ServiceError;
 use crate::store::{Opening, Verdict};
 
 pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,7 @@ use super::figures::grouped;
 use super::output::Data;
 use super::{WrongUsage, check_safety, open_service, unknown};
 use crate::config::Config;
-use crate::service::{Service, ServiceError};
+use crate::operations::{Service, ServiceError};
 use crate::space::check_name;
 
 /// How many bytes of keys wait to be written: what is lost of them where the reader has gone.

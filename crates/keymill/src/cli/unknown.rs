@@ -4,7 +4,7 @@
 
 use super::WrongUsage;
 use crate::config::closest;
-use crate::service::{Service, ServiceError};
+use crate::operations::{Service, ServiceError};
 
 /// Runs a command, and adds advice to its failure where that is an unknown keyspace.
 pub(super) async fn advised<T>(

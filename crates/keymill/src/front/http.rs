@@ -25,7 +25,6 @@ mod problem;
 mod spaces;
 mod take;
 mod used;
-mod wire;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -44,16 +43,16 @@ use hyper::{Method, Request, Response, header};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
+pub use super::view::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 pub use aliases::AliasRecordView;
 pub use budget::{UNSENT_MAX, UNSENT_MIN};
 pub use problem::Problem;
 pub use used::UsedView;
-pub use wire::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 
 use self::budget::{Budget, Line};
 use crate::front::addresses::AddressRules;
 use crate::metrics::{Metrics, Refusal, Route};
-use crate::service::Service;
+use crate::operations::Service;
 use checks::Asked;
 use origin::{Origin, Origins};
 

@@ -7,9 +7,9 @@ use keymill_core::{Codec, Generations, Layout, Shape, ShapeError, ShapeSpec};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use super::digest::Normalize;
+use super::secret::Master;
 use super::{CAPACITY_MAX, DefinitionError, Kind, LENGTH_MAX, Timeline, timeline};
-use crate::digest::Normalize;
-use crate::secret::Master;
 
 /// The permanent part of a space: two spaces with one definition make the same keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::digest::Normalize;
 use super::{Audit, Definition, Kind, Tuning};
-use crate::digest::Normalize;
 
 /// The settings of a keyspace, as given in a file, a request or on the command line. A setting that
 /// is left out has its default.

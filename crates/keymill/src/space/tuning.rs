@@ -84,7 +84,7 @@ impl Tuning {
     /// Refuses sizes that could never be asked for.
     pub fn check(&self) -> Result<(), DefinitionError> {
         let refuse = |setting, problem| Err(DefinitionError::Setting { setting, problem });
-        let ceiling = crate::lease::LEASE_SIZE_MAX;
+        let ceiling = crate::source::lease::LEASE_SIZE_MAX;
         if !(1..=ceiling).contains(&self.lease_size_min) {
             return refuse("lease_size_min", format!("must be from 1 to {ceiling}"));
         }

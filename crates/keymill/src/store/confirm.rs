@@ -10,9 +10,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::keys::KeyPlace;
-use super::{LeaseId, NameRecord, NewName, SpaceRecord, StoreError};
-use crate::floor::Mark;
+use super::key_rows::KeyPlace;
+use super::{LeaseId, Mark, NameRecord, NewName, SpaceRecord, StoreError};
 
 /// What to look for.
 #[derive(Debug, Clone)]

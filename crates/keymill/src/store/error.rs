@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Opening;
-use crate::floor::{Floor, History, Mark};
+use super::{Floor, History, Mark, Opening};
 
 /// What can go wrong in a store.
 #[derive(Debug, Clone, thiserror::Error)]

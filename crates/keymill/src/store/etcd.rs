@@ -11,21 +11,21 @@
 //!   restored to under another name, is refused.
 
 mod beat;
+mod change;
 mod clock;
 mod confirm;
 mod connection;
 mod docs;
-mod draft;
-mod findings;
 mod http;
 mod instances;
-mod keys;
+mod key_paths;
 mod lists;
 mod moving;
 mod names;
+mod retry;
 mod returns;
+mod safety;
 mod sightings;
-mod turns;
 mod windows;
 
 use std::collections::HashMap;
@@ -36,21 +36,20 @@ use etcd_client::{GetOptions, TxnOp};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use change::{Draft, Wanted};
 use connection::Members;
 use docs::{SpaceDoc, StoreDoc};
-use draft::{Draft, Wanted};
 use instances::Sign;
-use keys::Keys;
-use turns::Turns;
+use key_paths::Keys;
+use retry::Turns;
 
 use super::values::{from_json, json, now, time};
 use super::{
-    Beat, Confirm, Confirmed, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
-    LeaseAsk, LeaseId, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage,
-    NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage,
-    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
+    InstanceRecord, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Lengths, Mark, MovedRow, MovedSpace,
+    NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
+    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
-use crate::floor::{Floor, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 

@@ -73,14 +73,14 @@ pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreEr
             let path = sqlite_path(url).to_owned();
             // Opening may wait for another process that makes the schema.
             let opened = tokio::task::spawn_blocking(move || {
-                super::sqlite::SqliteStore::open(path.as_ref(), opening)
+                super::sql::sqlite::SqliteStore::open(path.as_ref(), opening)
             });
             Ok(Arc::new(opened.await.expect("opening does not panic")?))
         }
         #[cfg(feature = "postgres")]
-        "postgres" => Ok(Arc::new(super::postgres::PostgresStore::open(url, opening).await?)),
+        "postgres" => Ok(Arc::new(super::sql::postgres::PostgresStore::open(url, opening).await?)),
         #[cfg(feature = "mysql")]
-        "mysql" => Ok(Arc::new(super::mysql::MysqlStore::open(url, opening).await?)),
+        "mysql" => Ok(Arc::new(super::sql::mysql::MysqlStore::open(url, opening).await?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(super::redis::RedisStore::open(url, opening).await?)),
         #[cfg(feature = "etcd")]
@@ -96,7 +96,7 @@ pub async fn check(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>),
     #[cfg(feature = "sqlite")]
     if scheme(url) == "sqlite" {
         let path = sqlite_path(url).to_owned();
-        let look = move || super::sqlite::look_at(path.as_ref(), opening);
+        let look = move || super::sql::sqlite::look_at(path.as_ref(), opening);
         return tokio::task::spawn_blocking(look).await.expect("looking does not panic");
     }
     // A server is there or not: opening makes nothing but the schema, and only where it may migrate.

@@ -17,17 +17,17 @@ mod claims;
 mod confirm;
 mod connection;
 mod digests;
-mod findings;
+mod export;
 mod heartbeat;
 mod import;
-mod keys;
+mod key_paths;
+mod key_rows;
 mod leases;
 mod lists;
 mod met;
-mod moving;
 mod names;
-mod pool;
 mod rows;
+mod safety;
 mod scripts;
 mod spaces;
 mod windows;
@@ -40,20 +40,19 @@ use deadpool::managed::{Object, Pool};
 use redis::ScriptInvocation;
 
 use connection::Server;
-use keys::Keys;
+use key_paths::Keys;
 use rows::{Fields, reply, space_from};
 use scripts::Scripts;
 use spaces::Setting;
 
-use super::pool as connections;
 use super::values::json;
 use super::{
-    Beat, Confirm, Confirmed, Created, ERA, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
-    KeyStore, LeaseAsk, LeaseId, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage,
-    NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage,
-    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, next_era,
+    Beat, Confirm, Confirmed, Created, ERA, Finding, Floor, GiveBack, Grant, History, InstancePage,
+    InstanceRecord, KeyStore, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Mark, MovedRow,
+    MovedSpace, NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening,
+    Place, Pulse, Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    connections, next_era,
 };
-use crate::floor::{Floor, History, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 

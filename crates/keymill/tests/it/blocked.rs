@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use keymill::ServiceError;
-use keymill::service::{Filling, Service, Space};
+use keymill::operations::{Filling, Service, Space};
 use keymill::space::{Kind, SpaceSpec};
 use keymill::store::{LeasePage, Store};
 use keymill_core::Blocklist;

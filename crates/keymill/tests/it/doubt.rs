@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keymill::service::Service;
+use keymill::operations::Service;
 use keymill::space::{Kind, SpaceSpec};
 use keymill::store::{LeasePage, Store};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use etcd_client::{Client, GetOptions};
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
-    GiveBack, Grant, InstancePage, LeaseAsk, NewSpace, Opening, Pulse, Store, StoreError,
+    Floor, GiveBack, Grant, InstancePage, LeaseAsk, Mark, NewSpace, Opening, Pulse, Store,
+    StoreError,
 };
 
 struct Case {

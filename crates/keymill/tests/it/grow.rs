@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keymill::ServiceError;
-use keymill::service::{Limits, Service, Setup, Space, State};
+use keymill::operations::{Limits, Service, Setup, Space, State};
 use keymill::space::{Kind, SpaceSpec};
 use keymill_core::Blocklist;
 

@@ -20,8 +20,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use keymill::front::http::Http;
+use keymill::operations::{Limits, Service, Setup};
 use keymill::server::{self, ServerLimits};
-use keymill::service::{Limits, Service, Setup};
 use keymill::space::SpaceSpec;
 use keymill_core::Blocklist;
 use serde_json::Value;

@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 const CRATES: &[(&str, &[(&str, &str)])] = &[(
     "src",
     &[
-        // Marks and the floor file are read by stores, and floors speak of stores.
-        ("store", "floor"),
-        // The keeper is below the worker, and uses what uses the worker.
-        ("worker", "mill"),
-        ("worker", "refill"),
+        // `tuning` asks how long a lease may be.
+        ("space", "source"),
+        // `codec` reads early names and generations from the store.
+        ("space", "store"),
     ],
 )];
 

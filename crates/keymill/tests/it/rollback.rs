@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keymill::ServiceError;
-use keymill::service::{AdvanceAsk, Service, Space, Withdrawn};
+use keymill::operations::{AdvanceAsk, Service, Space, Withdrawn};
 use keymill::space::{Kind, SpaceSpec};
 use rusqlite::Connection;
 use rusqlite::backup::Backup;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use keymill::clock::Clock;
-use keymill::service::{AdvanceAsk, Limits, Service, ServiceError, Setup, Space, State};
+use keymill::operations::{AdvanceAsk, Limits, Service, ServiceError, Setup, Space, State};
 use keymill::space::{Audit, Kind, SpaceSpec};
 use keymill::store::SpaceRecord;
 use keymill_core::{Blocklist, Layout};

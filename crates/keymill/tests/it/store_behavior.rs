@@ -5,12 +5,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
-    Confirm, Confirmed, Created, Evidence, GiveBack, Grant, LeaseAsk, NewSpace, Opening, Pulse,
-    Store, StoreError,
+    Confirm, Confirmed, Created, Evidence, Floor, GiveBack, Grant, LeaseAsk, Mark, NewSpace,
+    Opening, Pulse, Store, StoreError,
 };
 
 mod confirm;

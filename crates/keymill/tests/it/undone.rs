@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keymill::ServiceError;
-use keymill::service::{Service, Space, State};
+use keymill::operations::{Service, Space, State};
 use keymill::space::{Audit, Kind, SpaceSpec};
-use keymill::store::keys::UsedPage;
+use keymill::store::key_rows::UsedPage;
 use keymill::store::{LeasePage, Store};
 
 use crate::unreliable::{Notes, Unreliable, setup};

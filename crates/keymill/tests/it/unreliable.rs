@@ -10,19 +10,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
-use keymill::service::{Limits, Setup};
+use keymill::operations::{Limits, Setup};
 use keymill::space::{Definition, Tuning};
-use keymill::store::keys::{
+use keymill::store::key_rows::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyPlace,
     Noted, Release, Retire, UsedKey, UsedPage, Uses,
 };
 use keymill::store::{
-    Beat, Confirm, Confirmed, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
-    KeyStore, LeaseAsk, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage,
-    NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage,
-    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
+    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, Mark, MovedRow, MovedSpace,
+    NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
+    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 use keymill_core::Blocklist;
 

@@ -1,7 +1,7 @@
 //! Large takes below the protocols: what is promised is written, and what is not written comes back.
 
 use keymill::ServiceError;
-use keymill::service::{Service, Setup};
+use keymill::operations::{Service, Setup};
 use keymill::space::{Kind, SpaceSpec};
 use keymill_core::Blocklist;
 

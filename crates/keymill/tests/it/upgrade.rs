@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use keymill::service::Service;
+use keymill::operations::Service;
 use keymill::store::Opening;
 use rusqlite::Connection;
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use keymill::front::http::Http;
+use keymill::operations::{Limits, Service, Setup};
 use keymill::server::{self, ServerLimits};
-use keymill::service::{Limits, Service, Setup};
 use keymill_core::Blocklist;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};

@@ -10,9 +10,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use keymill::Service;
-use keymill::service::Space;
+use keymill::operations::Space;
 use keymill::space::{Kind, SpaceSpec};
-use keymill_proof::dice::splitmix64;
+use keymill_proof::random::splitmix64;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 

@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use keymill::floor::{Floor, History, Lengths, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
-    Beat, Confirm, Confirmed, Created, Finding, GiveBack, Grant, InstancePage, InstanceRecord,
-    LeaseAsk, LeasePage, LeaseRecord, MovedRow, MovedSpace, NameBatch, NamePage, NameRecord, Named,
-    NewName, NewSpace, Place, Pulse, Rows, RowsPage, SpaceRecord, Store, StoreError, Window,
-    WindowAsk, WindowRelease,
+    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, History, InstancePage,
+    InstanceRecord, LeaseAsk, LeasePage, LeaseRecord, Lengths, Mark, MovedRow, MovedSpace,
+    NameBatch, NamePage, NameRecord, Named, NewName, NewSpace, Place, Pulse, Rows, RowsPage,
+    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
 };
 
 use crate::Fault;

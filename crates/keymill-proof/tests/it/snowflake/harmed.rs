@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use keymill_proof::backend::Kind;
-use keymill_proof::dice::Dice;
+use keymill_proof::random::Dice;
 use keymill_proof::{Client, Server, ServerSpec};
 
 use super::super::eventually;

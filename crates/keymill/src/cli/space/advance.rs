@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::confirmed;
 use crate::cli::figures::{counted, grouped};
-use crate::service::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
+use crate::operations::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
 
 /// For how long IDs may be missing without a question.
 const WAIT_UNASKED_SECONDS: i64 = 300;

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::figures::counted;
 use crate::cli::output::{Data, is_quiet};
-use crate::service::{ExportCheck, Service, ServiceError};
+use crate::operations::{ExportCheck, Service, ServiceError};
 
 pub(super) async fn export(
     service: &Service,

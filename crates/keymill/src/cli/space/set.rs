@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::show;
 use crate::cli::usage;
-use crate::lease::LEASE_SIZE_MAX;
-use crate::service::{Service, ServiceError};
+use crate::operations::{Service, ServiceError};
+use crate::source::lease::LEASE_SIZE_MAX;
 use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Tuning};
 
 pub(in crate::cli) const SET_EXAMPLES: &str = "\

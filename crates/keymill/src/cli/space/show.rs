@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::set::applies;
 use crate::cli::figures::{grouped, rounded};
 use crate::front::http::SpaceView;
-use crate::service::{Service, SpaceReport};
+use crate::operations::{Service, SpaceReport};
 use crate::space::{Audit, Definition, Kind, Tuning};
 use crate::store::SpaceRecord;
 

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::params::{query, switch, whole_number};
 use super::{Problem, State, body, check_encoding};
-use crate::service::check_caller;
+use crate::operations::check_caller;
 
 /// What a take asks for.
 #[derive(Debug)]

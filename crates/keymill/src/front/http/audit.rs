@@ -5,8 +5,8 @@ use hyper::Uri;
 
 use super::page::{self, Page};
 use super::params::query;
-use super::wire::{Instances, LeaseView, Leases};
 use super::{Problem, State};
+use crate::front::view::{Instances, LeaseView, Leases};
 use crate::store::{InstancePage, LeasePage};
 
 /// Lists leases, ordered by keyspace and then by age.

@@ -6,8 +6,8 @@ use axum::extract::{Path, State as Shared};
 use hyper::Uri;
 
 use super::params::no_query;
-use super::wire::ExplanationView;
 use super::{Problem, State};
+use crate::front::view::ExplanationView;
 
 /// Explains where a key came from.
 #[utoipa::path(get, path = "/v1/spaces/{space}/keys/{key}", tag = "keys", operation_id = "explain_key",

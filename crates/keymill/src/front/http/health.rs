@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use hyper::{StatusCode, header};
 
 use super::State;
-use crate::service::{Health, Problem};
+use crate::operations::{Health, Problem};
 
 /// Checks whether the process is running.
 #[utoipa::path(get, path = "/healthz", tag = "operations", operation_id = "check_health",

@@ -22,8 +22,8 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::budget::{Account, PIECE_BYTES, Whole};
 use super::{Body, Problem, State, full};
-use crate::service::{Space, Unwritten};
-use crate::turn::turn;
+use crate::operations::turn::turn;
+use crate::operations::{Space, Unwritten};
 
 /// Answers up to this size are made at once, and never wait.
 pub(super) const SMALL_MAX: usize = 16 << 10;

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::params::no_query;
 use super::{BODY_TIME_MAX, Body, Problem, State, check_encoding, full};
-use crate::service::{Import, ImportInto};
+use crate::operations::{Import, ImportInto};
 
 /// How long an import may take.
 const IMPORT_TIME_MAX: Duration = Duration::from_secs(3_600);

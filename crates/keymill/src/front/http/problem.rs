@@ -9,9 +9,9 @@ use hyper::{Response, StatusCode};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::wire::SafeNumber;
 use super::{Body, full};
-use crate::service::{Limits, ServiceError};
+use crate::front::view::SafeNumber;
+use crate::operations::{Limits, ServiceError};
 use crate::space::Difference;
 
 /// What went wrong, for programs (`code`) and for people (`detail`).

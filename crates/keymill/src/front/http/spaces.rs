@@ -8,8 +8,8 @@ use hyper::{StatusCode, Uri};
 
 use super::page::{self, Page};
 use super::params::{no_query, query};
-use super::wire::{SpaceView, Spaces};
 use super::{Problem, State, body};
+use crate::front::view::{SpaceView, Spaces};
 use crate::space::SpaceSpec;
 
 /// Lists keyspaces, ordered by name.

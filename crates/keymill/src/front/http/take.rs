@@ -10,10 +10,10 @@ use percent_encoding::percent_decode_str;
 use super::ask::{TakeAsk, TakeBody};
 use super::params::query;
 use super::pieces::{self, Form, SMALL_MAX};
-use super::wire::Keys;
 use super::{Body, Problem, State, check_encoding, full};
-use crate::service::Space;
-use crate::turn::turn;
+use crate::front::view::Keys;
+use crate::operations::Space;
+use crate::operations::turn::turn;
 
 /// From how many keys on a take is worth a turn of its own: some hundredths of a millisecond.
 const COUNT_OF_A_TURN: u32 = 256;

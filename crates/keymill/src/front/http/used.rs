@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::page::{self, Page};
 use super::params::{no_query, query, time};
 use super::{Problem, State};
-use crate::store::keys::{UsedKey, UsedPage};
+use crate::store::key_rows::{UsedKey, UsedPage};
 
 /// A used key.
 #[derive(Debug, Serialize, ToSchema)]

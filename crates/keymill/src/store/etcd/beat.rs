@@ -11,11 +11,10 @@ use etcd_client::{GetOptions, KeyValue, TxnOp};
 
 use super::EtcdStore;
 use super::docs::{LeaseDoc, StoreDoc, mark_in};
-use super::keys::{beyond, end_of};
+use super::key_paths::{beyond, end_of};
 use super::lists::BATCH;
-use crate::floor::{Lengths, Mark};
 use crate::store::values::from_json;
-use crate::store::{Beat, Pulse, StoreError};
+use crate::store::{Beat, Lengths, Mark, Pulse, StoreError};
 
 /// How many marks one request asks for.
 const MARKS_MAX: usize = 10_000;

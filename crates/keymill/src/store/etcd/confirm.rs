@@ -10,9 +10,8 @@ use super::EtcdStore;
 use super::connection::Found;
 use super::docs::{LeaseDoc, SpaceDoc};
 use super::names::{keys_of, name_at};
-use crate::floor::Mark;
 use crate::store::values::from_json;
-use crate::store::{Confirm, Confirmed, Evidence, SpaceRecord, StoreError};
+use crate::store::{Confirm, Confirmed, Evidence, Mark, SpaceRecord, StoreError};
 
 impl EtcdStore {
     /// Looks for what a change has left on record.

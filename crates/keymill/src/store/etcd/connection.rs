@@ -14,10 +14,9 @@ use etcd_client::{
 use tokio::time::{Instant, timeout};
 
 use super::fold_error;
-use super::keys::Keys;
-use crate::floor::History;
-use crate::store::StoreError;
+use super::key_paths::Keys;
 use crate::store::url::{Host, StoreUrl, Tls};
+use crate::store::{History, StoreError};
 
 const PORT: u16 = 2379;
 /// How long one member may take to answer, before another is asked.

@@ -1,16 +1,18 @@
 //! What is written into etcd: documents in JSON, and the marks of spaces as two numbers.
 //!
-//! `draft` writes them, and the rest of the store reads them. A field that is added here needs a
+//! `change` writes them, and the rest of the store reads them. A field that is added here needs a
 //! default, because versions before and after read the same documents.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::floor::{History, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{now, stamp, time};
-use crate::store::{LeaseId, LeaseRecord, NamePurpose, NameRecord, Purpose, Ranges, SpaceRecord};
+use crate::store::{
+    History, LeaseId, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, Ranges,
+    SpaceRecord,
+};
 
 /// The stamp of a store.
 #[derive(Debug, Serialize, Deserialize)]

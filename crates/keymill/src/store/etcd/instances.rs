@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::EtcdStore;
 use super::docs::InstanceDoc;
-use super::keys::{beyond, end_of};
+use super::key_paths::{beyond, end_of};
 use crate::instance::Instance;
 use crate::store::values::{from_json, json, now, time};
 use crate::store::{InstancePage, InstanceRecord, Pulse, StoreError};

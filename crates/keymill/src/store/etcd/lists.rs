@@ -4,7 +4,7 @@ use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 
 use super::EtcdStore;
 use super::docs::{LeaseDoc, SpaceDoc};
-use super::keys::{beyond, end_of};
+use super::key_paths::{beyond, end_of};
 use crate::store::values::from_json;
 use crate::store::{LeaseId, LeasePage, LeaseRecord, Purpose, SpaceRecord, StoreError};
 

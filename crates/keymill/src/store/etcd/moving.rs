@@ -1,6 +1,6 @@
 //! A keyspace that is moved into or out of etcd, row by row.
 //!
-//! Called by the store for `service`, which has sealed the keyspace before. What belongs to one row is a
+//! Called by the store for `operations`, which has sealed the keyspace before. What belongs to one row is a
 //! small transaction inside a large one, on condition that the row is not there yet. So many rows go into
 //! one commit, and an import that was interrupted can begin again. Nothing here changes a keyspace that is
 //! not importing.
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::EtcdStore;
 use super::docs::{InstanceDoc, LeaseDoc, NameDoc};
-use super::keys::{Keys, beyond, end_of};
+use super::key_paths::{Keys, beyond, end_of};
 use super::windows::WorkerDoc;
 use crate::instance::Instance;
 use crate::store::values::{from_json, json};

@@ -1,4 +1,4 @@
-//! Names in etcd, as they are found. What changes them is in `draft`.
+//! Names in etcd, as they are found. What changes them is in `change`.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::EtcdStore;
 use super::connection::{Found, Moment};
 use super::docs::NameDoc;
-use super::keys::{Keys, beyond, end_of};
+use super::key_paths::{Keys, beyond, end_of};
 use crate::store::values::from_json;
 use crate::store::{NamePage, NameRecord, NewName, StoreError};
 

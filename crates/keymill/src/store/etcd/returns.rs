@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::EtcdStore;
-use super::draft::{Draft, Wanted};
-use super::turns::Turns;
-use crate::floor::Mark;
-use crate::store::{GiveBack, LeaseId, StoreError};
+use super::change::{Draft, Wanted};
+use super::retry::Turns;
+use crate::store::{GiveBack, LeaseId, Mark, StoreError};
 
 /// How many leases are closed together.
 const GROUP_MAX: usize = 30;

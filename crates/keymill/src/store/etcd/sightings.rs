@@ -4,12 +4,11 @@
 use etcd_client::{Compare, CompareOp, GetOptions, TxnOp};
 
 use super::EtcdStore;
-use super::draft::{Draft, Wanted};
-use super::turns::Turns;
-use crate::floor::Mark;
+use super::change::{Draft, Wanted};
+use super::retry::Turns;
 use crate::instance::Instance;
 use crate::store::values::{from_json, json};
-use crate::store::{Purpose, SpaceRecord, StoreError};
+use crate::store::{Mark, Purpose, SpaceRecord, StoreError};
 
 impl EtcdStore {
     /// Writes a sighting down, unless one as high is there: an instance may report the same with

@@ -10,12 +10,13 @@ use std::time::Instant;
 use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Wanted};
-use super::turns::Turns;
+use super::change::{Draft, Wanted};
+use super::retry::Turns;
 use super::{EtcdStore, clock};
-use crate::floor::Mark;
 use crate::store::values::from_json;
-use crate::store::{LeaseId, Purpose, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord};
+use crate::store::{
+    LeaseId, Mark, Purpose, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
+};
 
 /// How many rows one request asks for: a layout has up to 65,536 workers.
 const ROWS_MAX: usize = 5_000;

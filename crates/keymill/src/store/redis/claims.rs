@@ -3,13 +3,12 @@
 use deadpool::managed::Object;
 
 use super::connection::Server;
-use super::pool::{KEYS_MAX, claimed_from};
+use super::key_rows::{KEYS_MAX, claimed_from};
 use super::rows::{self, mark_from, used_from};
 use super::{RedisStore, guard};
-use crate::floor::Mark;
-use crate::store::keys::{Claim, ClaimAsk, KeyPlace, Release, Retire, UsedKey};
+use crate::store::key_rows::{Claim, ClaimAsk, KeyPlace, Release, Retire, UsedKey};
 use crate::store::values::millis;
-use crate::store::{ERA, StoreError, next_era};
+use crate::store::{ERA, Mark, StoreError, next_era};
 
 impl RedisStore {
     pub(super) async fn claim_over(

@@ -10,10 +10,9 @@ use redis::Script;
 
 use super::RedisStore;
 use super::connection::Server;
-use super::keys::digest_field;
+use super::key_paths::digest_field;
 use super::rows::{self, name_from, used_from};
-use crate::floor::Mark;
-use crate::store::{Confirm, Confirmed, Evidence, NewName, SpaceRecord, StoreError};
+use crate::store::{Confirm, Confirmed, Evidence, Mark, NewName, SpaceRecord, StoreError};
 
 /// How often to look while the server moves from one history to the next.
 const TRIES: u32 = 5;
@@ -136,7 +135,7 @@ fn is_on_record(what: &Confirm, found: &[String]) -> Result<bool, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::keys::KeyPlace;
+    use crate::store::key_rows::KeyPlace;
 
     #[test]
     fn only_what_the_change_has_left_is_on_record() {

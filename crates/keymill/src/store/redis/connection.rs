@@ -17,10 +17,9 @@ use tokio::time::timeout;
 use super::fold_error;
 use super::met::Met;
 use super::scripts::Scripts;
-use crate::floor::History;
-use crate::store::pool::{CALL_MAX, CHECK_EVERY, CONNECT_MAX, refuse_unsafe};
+use crate::store::connections::{CALL_MAX, CHECK_EVERY, CONNECT_MAX, refuse_unsafe};
 use crate::store::url::{StoreUrl, Tls};
-use crate::store::{Opening, StoreError, values};
+use crate::store::{History, Opening, StoreError, values};
 
 const PORT: u16 = 6379;
 /// How long replicas may take to confirm.

@@ -3,11 +3,11 @@
 use deadpool::managed::Object;
 
 use super::connection::Server;
-use super::keys::digest_field;
+use super::key_paths::digest_field;
 use super::rows::{self, mark_from};
 use super::{RedisStore, guard};
 use crate::store::StoreError;
-use crate::store::keys::{DigestBatch, DigestKey, Digested};
+use crate::store::key_rows::{DigestBatch, DigestKey, Digested};
 
 impl RedisStore {
     pub(super) async fn digest_over(

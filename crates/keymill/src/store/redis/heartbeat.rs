@@ -9,9 +9,8 @@ use redis::ScriptInvocation;
 use super::RedisStore;
 use super::connection::Server;
 use super::rows::{self, Fields, space_from};
-use crate::floor::Mark;
 use crate::instance::Instance;
-use crate::store::{Beat, LeaseId, Pulse, SpaceRecord, StoreError};
+use crate::store::{Beat, LeaseId, Mark, Pulse, SpaceRecord, StoreError};
 
 impl RedisStore {
     /// Where an old connection shows less than the instance knows, a new one has the last word.

@@ -1,6 +1,6 @@
 //! A keyspace that comes into Redis from another store: begun, filled with rows, and opened.
 //!
-//! Called by the store for `service`. Each step is a script that looks first whether the space is
+//! Called by the store for `operations`. Each step is a script that looks first whether the space is
 //! importing just this; rows are written only where there are none, so that an import which was
 //! interrupted can begin again. Nothing here changes a keyspace that is not importing.
 //!
@@ -18,7 +18,7 @@ use super::rows::reply;
 use super::windows::row as worker_row;
 use crate::instance::Instance;
 use crate::space::Kind;
-use crate::store::keys::{FILL_MAX, KeyId};
+use crate::store::key_rows::{FILL_MAX, KeyId};
 use crate::store::values::json;
 use crate::store::{Created, ERA, MovedRow, MovedSpace, SpaceRecord, StoreError};
 

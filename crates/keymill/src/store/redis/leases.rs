@@ -7,9 +7,8 @@ use deadpool::managed::Object;
 use super::connection::Server;
 use super::rows::{self, mark_from};
 use super::{RedisStore, expect_lease, floor_in, guard};
-use crate::floor::Mark;
 use crate::store::values::json;
-use crate::store::{GiveBack, Grant, LeaseAsk, StoreError};
+use crate::store::{GiveBack, Grant, LeaseAsk, Mark, StoreError};
 
 /// The most leases that are closed in one round trip, which has a time limit.
 const CLOSED_MAX: usize = 500;

@@ -7,9 +7,8 @@ use deadpool::managed::Object;
 use super::connection::Server;
 use super::rows::{self, mark_from, name_from, reply};
 use super::{RedisStore, guard};
-use crate::floor::Floor;
 use crate::store::values::time;
-use crate::store::{NameBatch, NamePage, NameRecord, Named, Naming, NewName, StoreError};
+use crate::store::{Floor, NameBatch, NamePage, NameRecord, Named, Naming, NewName, StoreError};
 
 /// The most names that one script reads or lists: others wait for as long as it runs.
 const CHUNK: usize = 1_000;

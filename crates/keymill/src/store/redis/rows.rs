@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::floor::{History, Lengths, Mark};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
-use crate::store::keys::UsedKey;
+use crate::store::key_rows::UsedKey;
 use crate::store::values::{from_json, time};
 use crate::store::{
-    InstanceRecord, LeaseRecord, NamePurpose, NameRecord, Purpose, Ranges, SpaceRecord, StoreError,
+    History, InstanceRecord, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, Ranges,
+    SpaceRecord, StoreError,
 };
 
 pub(super) type Fields = HashMap<String, String>;

@@ -5,11 +5,10 @@ use deadpool::managed::Object;
 use super::connection::Server;
 use super::rows::{Fields, space_from};
 use super::{RedisStore, guard};
-use crate::floor::{Floor, Mark};
 use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::{from_json, json};
-use crate::store::{Created, ERA, NewSpace, SpaceRecord, StoreError};
+use crate::store::{Created, ERA, Floor, Mark, NewSpace, SpaceRecord, StoreError};
 
 /// How often something is tried while others report sightings.
 const TRIES: u32 = 20;

@@ -13,10 +13,9 @@ use deadpool::managed::Object;
 use super::connection::Server;
 use super::rows::{self, mark_from};
 use super::{RedisStore, expect_lease, guard};
-use crate::floor::Mark;
 use crate::store::values::{json, random_number};
 use crate::store::{
-    LeaseId, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
+    LeaseId, Mark, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
 };
 
 /// How often a window is tried while others change the space.

@@ -1,8 +1,7 @@
 //! Looking once more: what a change has left on record, in a state that has come at least as far.
 
-use keymill::floor::{Lengths, Mark};
 use keymill::instance::Instance;
-use keymill::store::{Evidence, Grant, NameBatch, NamePurpose, Naming, NewName};
+use keymill::store::{Evidence, Grant, Lengths, Mark, NameBatch, NamePurpose, Naming, NewName};
 
 use super::{Case, is_rolled_back, name_only};
 

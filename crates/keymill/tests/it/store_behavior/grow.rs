@@ -1,8 +1,7 @@
 //! Growth: more ordinals behind the last, once, and names that are older than their generation.
 
-use keymill::floor::{Lengths, Mark};
 use keymill::space::Definition;
-use keymill::store::{Naming, SpaceRecord, StoreError};
+use keymill::store::{Lengths, Mark, Naming, SpaceRecord, StoreError};
 
 use super::{Case, is_rolled_back, name_only, to};
 

@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
-use keymill::store::keys::{
+use keymill::store::key_rows::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Fill, Filled,
     Found, KeyPlace, KeyUse, Release, Retire, UsedKey, UsedPage, Uses, WriteKeys,
 };
 use keymill::store::{
-    Evidence, KeyStore, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose, StoreError,
+    Evidence, Floor, KeyStore, Mark, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose,
+    StoreError,
 };
 
 use super::{Case, is_rolled_back, name_only, to};

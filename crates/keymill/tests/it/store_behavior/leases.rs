@@ -1,8 +1,7 @@
 //! Leases: disjoint, bounded, given back, to the very last ordinal.
 
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
-use keymill::store::{GiveBack, Grant, LeaseAsk, Opening, StoreError};
+use keymill::store::{Floor, GiveBack, Grant, LeaseAsk, Mark, Opening, StoreError};
 
 use super::{Case, give_back_one, to};
 

@@ -5,13 +5,12 @@
 use std::ops::Range;
 
 use jiff::Timestamp;
-use keymill::floor::Mark;
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
-    Confirm, Created, Evidence, InstancePage, InstanceRecord, LeaseRecord, MovedRow, MovedSpace,
-    NameBatch, NamePurpose, Naming, NewName, Part, Pulse, Purpose, RowsPage, SpaceRecord,
-    StoreError,
+    Confirm, Created, Evidence, InstancePage, InstanceRecord, LeaseRecord, Mark, MovedRow,
+    MovedSpace, NameBatch, NamePurpose, Naming, NewName, Part, Pulse, Purpose, RowsPage,
+    SpaceRecord, StoreError,
 };
 
 use super::{Case, to};

@@ -1,8 +1,9 @@
 //! A store that was rolled back to an earlier state is noticed, and reopened beyond what was seen.
 
-use keymill::floor::{Floor, Mark};
 use keymill::space::{Definition, Tuning};
-use keymill::store::{Created, GiveBack, LeaseAsk, NewSpace, Pulse, Purpose, StoreError};
+use keymill::store::{
+    Created, Floor, GiveBack, LeaseAsk, Mark, NewSpace, Pulse, Purpose, StoreError,
+};
 
 use super::{Case, is_rolled_back, to};
 

@@ -1,7 +1,6 @@
 //! Sightings: how far instances have seen a space that its store lies below.
 
-use keymill::floor::{Lengths, Mark};
-use keymill::store::ERA;
+use keymill::store::{ERA, Lengths, Mark};
 
 use super::{Case, to};
 

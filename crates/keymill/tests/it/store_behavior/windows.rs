@@ -17,12 +17,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use keymill::clock::Clock;
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Kind, Timeline, Tuning};
 use keymill::store::{
-    Evidence, HeldWindow, LeasePage, LeaseRecord, NewSpace, Pulse, Purpose, StoreError, Window,
-    WindowAsk, WindowRelease,
+    Evidence, Floor, HeldWindow, LeasePage, LeaseRecord, Mark, NewSpace, Pulse, Purpose,
+    StoreError, Window, WindowAsk, WindowRelease,
 };
 
 use super::{Case, is_rolled_back, to};

@@ -6,12 +6,11 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use keymill::floor::{Floor, Mark};
 use keymill::instance::Instance;
 use keymill::space::{Definition, Tuning};
 use keymill::store::{
-    Confirm, Evidence, LeaseAsk, NameBatch, NamePurpose, NewName, NewSpace, Opening, Pulse,
-    StoreError,
+    Confirm, Evidence, Floor, LeaseAsk, Mark, NameBatch, NamePurpose, NewName, NewSpace, Opening,
+    Pulse, StoreError,
 };
 use keymill_proof::backend::{Backend, Missing, Redis, skip};
 use keymill_proof::proxy::Proxy;

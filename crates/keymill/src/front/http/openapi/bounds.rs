@@ -6,9 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use super::fields;
-use crate::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
 use crate::front::http::page::{AFTER_LEN_MAX, LIMIT_DEFAULT, LIMIT_MAX};
-use crate::lease::LEASE_SIZE_MAX;
+use crate::source::lease::LEASE_SIZE_MAX;
+use crate::space::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
 use crate::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
 
 /// The name of a keyspace.

@@ -1,0 +1,329 @@
+//! Advancing: a space whose store was rolled back goes on beyond everything that may be in use.
+//!
+//! How far that is, floors tell: those of this data directory, and those that living instances wrote
+//! into the store when they found it below what they had seen. Where there are none, only the user
+//! knows: by an ordinal, or by the keys in use.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use keymill_core::Located;
+
+use super::input::check_space;
+use super::spaces::bad_setting;
+use super::{Service, ServiceError, Space};
+use crate::fence::floors::{floor_of, raise_to};
+use crate::space::{Kind, Timeline, Tuning};
+use crate::store::{Confirm, Evidence, InstancePage, LeasePage, Mark, Purpose, SpaceRecord};
+
+/// How far ahead a snowflake space may be advanced.
+const ADVANCE_MAX: Duration = Duration::from_secs(2 * 3_600);
+/// How many of the highest ordinals are remembered: names on record among them do not count.
+const HIGHEST_MAX: usize = 10_000_000;
+/// How many ordinals are looked up among the names at once.
+const NAMES_AT_ONCE: usize = 1_000;
+/// Of how many lines that are no keys it is asked whether they would be longer ones.
+const LONGER_MAX: u64 = 1_000;
+/// How many of the highest keys are shown.
+const SHOWN: usize = 10;
+const PAGE: u32 = 1_000;
+
+/// What an advance is told.
+#[derive(Debug, Default)]
+pub struct AdvanceAsk {
+    /// At least to this ordinal.
+    pub to: Option<u64>,
+    /// Beyond these keys.
+    pub beyond: Option<HighestKeys>,
+    /// Keys that are longer than any of the space are none of its own.
+    pub ignore_longer: bool,
+    /// Of a digest space: every input that was digested since the backup will be digested again
+    /// before any other.
+    pub inputs_again: bool,
+}
+
+/// What an advance will do.
+#[derive(Debug)]
+pub struct AdvancePlan {
+    /// The space as it is.
+    pub before: SpaceRecord,
+    /// Where it goes on.
+    pub next: u64,
+    /// The highest keys in use, the first of them the highest, and their ordinals.
+    pub highest: Vec<(u64, String)>,
+    /// Ordinals that are left out for leases that were in use: keys on their way are in no table.
+    pub in_flight: u64,
+    /// Keys that wait in the pool, and are dropped.
+    pub pooled: Option<u64>,
+    to: Mark,
+}
+
+/// The highest of keys that are in use, as they are read one by one.
+#[derive(Debug)]
+pub struct HighestKeys {
+    space: std::sync::Arc<Space>,
+    ordinals: Vec<u64>,
+    /// How many are keys of the space.
+    pub counted: u64,
+    /// How many are another region's.
+    pub elsewhere: u64,
+    /// How many cannot be keys of the space, as it is: of another length, or mistyped.
+    pub other: u64,
+    /// How many of the first of these would be keys of the space, if it had grown to their length.
+    pub longer: u64,
+}
+
+impl HighestKeys {
+    /// Takes a key in.
+    pub fn add(&mut self, key: &str) {
+        match self.space.codec().ordinal(key.as_bytes()) {
+            Ok(Located::Ordinal(ordinal)) => {
+                self.counted += 1;
+                self.ordinals.push(ordinal);
+                if self.ordinals.len() >= 2 * HIGHEST_MAX {
+                    self.cut();
+                }
+            }
+            Ok(Located::Elsewhere { .. }) => self.elsewhere += 1,
+            Ok(Located::Beyond) => self.other += 1,
+            Err(_) => {
+                self.other += 1;
+                // Not of all: that takes a while for each.
+                let looked_at = self.other <= LONGER_MAX;
+                let is_longer = looked_at && self.space.located_later(key).is_some();
+                self.longer += u64::from(is_longer);
+            }
+        }
+    }
+
+    /// Keeps the highest only, each once, the highest first.
+    fn cut(&mut self) {
+        self.ordinals.sort_unstable_by(|a, b| b.cmp(a));
+        self.ordinals.dedup();
+        self.ordinals.truncate(HIGHEST_MAX);
+    }
+}
+
+impl Service {
+    /// Collects keys in use, to go beyond them.
+    pub async fn highest_keys(&self, name: &str) -> Result<HighestKeys, ServiceError> {
+        let space = self.space(name).await?;
+        if !matches!(
+            space.record().definition.kind,
+            Kind::Shuffled | Kind::Sequential | Kind::Pooled
+        ) {
+            return Err(ServiceError::WrongKind(format!(
+                "keys of `{name}` are not numbered, so there is no highest key to go beyond"
+            )));
+        }
+        Ok(HighestKeys {
+            space,
+            ordinals: Vec::new(),
+            counted: 0,
+            elsewhere: 0,
+            other: 0,
+            longer: 0,
+        })
+    }
+
+    /// What an advance would do, or why it cannot be done.
+    pub async fn plan_advance(
+        &self,
+        name: &str,
+        ask: AdvanceAsk,
+    ) -> Result<AdvancePlan, ServiceError> {
+        check_space(name)?;
+        let inner = &self.inner;
+        let floor = floor_of(&inner.floors, name).await?.mark;
+        let sighted = inner.store.sighted(name).await?.unwrap_or_default();
+        let before = inner.store.space(name).await?;
+        if before.definition.kind == Kind::Digest && !ask.inputs_again {
+            return Err(digests_may_be_lost(&before, floor.max(sighted)));
+        }
+        let seen = floor.max(sighted);
+        if let Some(keys) = ask.beyond.as_ref().filter(|keys| keys.longer > 0 && !ask.ignore_longer)
+        {
+            return Err(longer_keys(name, keys.longer));
+        }
+        let (highest, in_flight) = match ask.beyond {
+            Some(keys) => (self.highest_in_use(keys).await?, self.in_flight(name).await?),
+            None => (Vec::new(), 0),
+        };
+        // A backup may be older than every lease.
+        let in_flight = in_flight.max(2 * before.tuning.lease_size_min);
+        let beyond = highest.first().map(|(ordinal, _)| ordinal + 1 + in_flight);
+        // With the growths that were lost and are made again.
+        let mut after = before.clone();
+        after.advance(seen)?;
+        if let Some(to) = ask.to.filter(|to| *to > after.capacity) {
+            let problem = format!("is {to}: the keyspace ends at {}", after.capacity);
+            return Err(bad_setting("--to", problem));
+        }
+        let next = ask.to.unwrap_or(0).max(beyond.unwrap_or(0)).min(after.capacity);
+        let mut to = Mark { next, ..Mark::default() }.max(seen);
+        if let Some(timeline) = after.definition.timeline()? {
+            let now_ms = inner.store.clock_ms(inner.clock.now_ms()).await?;
+            // What was lost may include a longer window. Where nobody tells anything of what was lost,
+            // the windows that may be in use are as long as they can be.
+            let told =
+                !before.mark.has_reached(seen) || ask.to.is_some_and(|to| to > before.mark.next);
+            let window = if told { after.tuning.window() } else { Tuning::WINDOW_MAX };
+            to.next = to.next.max(fence(&after, timeline, now_ms, window, ask.to)?);
+        } else if ask.to.is_none()
+            && beyond.is_none()
+            && !ask.inputs_again
+            && before.mark.has_reached(seen)
+        {
+            return Err(nothing_seen(&before));
+        }
+        let next = before.mark.next.max(to.next).min(after.capacity);
+        let pooled = self.available_in(&before).await?;
+        Ok(AdvancePlan { before, next, highest, in_flight, pooled, to })
+    }
+
+    /// Moves a space on as planned.
+    pub async fn advance(&self, plan: &AdvancePlan) -> Result<SpaceRecord, ServiceError> {
+        let (inner, name) = (&self.inner, &plan.before.name);
+        let record = inner.store.advance(name, plan.to, &inner.instance).await?;
+        raise_to(&inner.floors, name, record.mark).await?;
+        self.update_space(record.clone());
+        Ok(record)
+    }
+
+    /// The highest keys that no name occupies: a name may have any ordinal.
+    async fn highest_in_use(
+        &self,
+        mut keys: HighestKeys,
+    ) -> Result<Vec<(u64, String)>, ServiceError> {
+        keys.cut();
+        let (space, codec) = (&keys.space, keys.space.codec_now());
+        let mut highest = Vec::new();
+        for some in keys.ordinals.chunks(NAMES_AT_ONCE) {
+            let (Some(first), Some(last)) = (some.first(), some.last()) else { break };
+            let look = Confirm {
+                space: space.name.clone(),
+                // The store may lie below everything seen: that is why it is advanced.
+                reached: Mark::default(),
+                evidence: Evidence::Mark,
+                skips_in: *last..first + 1,
+            };
+            let names = self.inner.store.confirm(&look).await?.skips;
+            let in_use = some.iter().filter(|ordinal| names.binary_search(ordinal).is_err());
+            let shown = |&ordinal: &u64| (ordinal, codec.key(ordinal).as_str().to_owned());
+            highest.extend(in_use.map(shown).take(SHOWN - highest.len()));
+            if highest.len() >= SHOWN {
+                break;
+            }
+        }
+        if highest.is_empty() {
+            return Err(bad_setting(
+                "--beyond-keys",
+                format!("has no generated key of `{}`; pass --to instead", space.name),
+            ));
+        }
+        Ok(highest)
+    }
+
+    /// How many keys may be on their way to callers: the two largest leases of each instance that
+    /// has not said goodbye, and of any at all.
+    async fn in_flight(&self, name: &str) -> Result<u64, ServiceError> {
+        let mut largest: HashMap<String, [u64; 2]> = HashMap::new();
+        let mut page = LeasePage { space: Some(name.to_owned()), after: None, limit: PAGE };
+        loop {
+            let leases = self.inner.store.leases(&page).await?;
+            let Some(last) = leases.last() else { break };
+            page.after = Some((last.space.clone(), last.lease));
+            for lease in leases.iter().filter(|it| it.purpose == Purpose::Lease) {
+                let size = lease.ordinals.end - lease.ordinals.start;
+                keep_largest(largest.entry(lease.holder.id.clone()).or_default(), size);
+            }
+        }
+        let mut any = [0; 2];
+        largest.values().flatten().for_each(|&size| keep_largest(&mut any, size));
+        let mut instances = InstancePage { after: None, limit: PAGE };
+        loop {
+            let some = self.inner.store.instances(&instances).await?;
+            let Some(last) = some.last() else { break };
+            instances.after = Some(last.instance.id.clone());
+            for it in some.iter().filter(|it| it.stopped_at.is_some()) {
+                largest.remove(&it.instance.id);
+            }
+        }
+        let held: u64 = largest.values().flatten().sum();
+        Ok(held.max(any.iter().sum()))
+    }
+}
+
+fn keep_largest(largest: &mut [u64; 2], size: u64) {
+    if size > largest[0] {
+        *largest = [size, largest[0]];
+    } else if size > largest[1] {
+        largest[1] = size;
+    }
+}
+
+fn longer_keys(name: &str, count: u64) -> ServiceError {
+    bad_setting(
+        "--beyond-keys",
+        format!(
+            "has {count} or more keys that are longer than any key of `{name}`, which may have \
+             grown after the backup. If so, run `keymill space grow {name} --length N` first, with \
+             the same lengths as before. If they are not keys of `{name}` but aliases, for \
+             example, pass --ignore-longer"
+        ),
+    )
+}
+
+fn nothing_seen(space: &SpaceRecord) -> ServiceError {
+    let (name, next) = (&space.name, space.mark.next);
+    ServiceError::WrongKind(match space.definition.kind {
+        Kind::Uuid => format!("`{name}` needs no advance: UUIDs are not leased"),
+        _ => format!(
+            "nothing shows that keys of `{name}` were handed out from ordinal {next} on: neither \
+             this data directory nor a running instance has seen any. If you are sure that none \
+             were, you are done. If not, do not start an instance; pass --to ORDINAL, or the keys \
+             in use with --beyond-keys FILE"
+        ),
+    })
+}
+
+fn digests_may_be_lost(space: &SpaceRecord, seen: Mark) -> ServiceError {
+    let seen = seen.grown.list().last().copied().unwrap_or_default();
+    let (name, length) = (&space.name, space.definition.length_last().max(seen) + 1);
+    ServiceError::WrongKind(format!(
+        "`{name}` makes digests, and could assign keys that were assigned since the backup to \
+         other inputs. Either run `keymill space grow {name} --length {length}`: known inputs keep \
+         their keys, and new ones get longer keys, which were never assigned (if the keyspace may \
+         have grown since the backup, use a length that it never had). Or digest every input since \
+         the backup again before any other, then pass --inputs-again"
+    ))
+}
+
+/// The tick from which on workers of an advanced space may be leased: no window that was granted
+/// before reaches beyond it, seen or not, if none was longer than `window`. Where that lies far ahead
+/// it has to be asked for, since there are no IDs until then.
+fn fence(
+    space: &SpaceRecord,
+    timeline: Timeline,
+    now_ms: i64,
+    window: Duration,
+    asked: Option<u64>,
+) -> Result<u64, ServiceError> {
+    let (now, seen) = (timeline.tick_at(now_ms), space.mark.next);
+    let far = now.saturating_add(timeline.ticks_in(ADVANCE_MAX));
+    if let Some(to) = asked.filter(|to| *to > far.max(seen)) {
+        let at = timeline.time_of(to);
+        return Err(bad_setting("--to", format!("is {at}: there would be no IDs until then")));
+    }
+    let held = timeline.ticks_in(window);
+    let fence = now.saturating_add(held).saturating_add(1).max(seen).min(timeline.ticks());
+    if fence > far && asked != Some(fence) {
+        let at = timeline.time_of(fence);
+        let problem = format!(
+            "would have to be {fence}, which is {at}: a clock was that far ahead, and there would \
+             be no IDs until then. Create a new keyspace, or pass `--to {fence}`"
+        );
+        return Err(bad_setting("--to", problem));
+    }
+    Ok(fence)
+}

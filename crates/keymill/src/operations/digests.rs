@@ -1,0 +1,315 @@
+//! Digests: the same input has the same key, from any instance at any time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use keymill_core::Located;
+use zeroize::Zeroizing;
+
+use super::{Service, ServiceError, Space};
+use crate::fence::floors::{Floors, floor_of};
+use crate::fence::group_commit::GroupCommit;
+use crate::fence::make_sure_or_burn;
+use crate::space::digest::{Digester, Prepared};
+use crate::space::{Definition, DefinitionError, Kind};
+use crate::store::key_rows::{DigestBatch, DigestInput, DigestKey};
+use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
+
+/// How many keys are tried for an input, before the space counts as full.
+const TRIES_MAX: u8 = 128;
+/// How many of them the store is offered at once. Rarely is more than one needed.
+const TRIES_AT_ONCE: usize = 8;
+/// How often keys are chosen anew, where the space grows again and again.
+const OUTDATED_MAX: usize = 3;
+/// The most inputs of one commit.
+const INPUTS_MAX: usize = 1_000;
+/// After how many inputs others get a turn: some tenths of a millisecond.
+const INPUTS_TURN: usize = 32;
+
+/// The key of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestAnswer {
+    /// The key.
+    pub key: String,
+    /// Whether the input is new.
+    pub made: bool,
+    /// How many keys were tried for it, where it is new.
+    pub tries: u8,
+}
+
+/// What makes the digests of one space.
+pub(super) struct Digests {
+    key: Zeroizing<[u8; 32]>,
+    /// Of the last generation that this instance has met: new inputs get keys of its length.
+    last: ArcSwap<LastDigester>,
+    group: GroupCommit<Vec<Asked>, Vec<Option<DigestKey>>>,
+}
+
+/// How inputs become keys of a generation, and how many generations there were.
+#[derive(Debug)]
+struct LastDigester {
+    digester: Digester,
+    generations: usize,
+}
+
+/// An input to commit, with the number of generations that its candidates were chosen by.
+type Asked = (DigestInput, usize);
+
+impl Service {
+    /// The key of an input, within a scope.
+    pub async fn digest(
+        &self,
+        name: &str,
+        scope: &str,
+        input: &str,
+    ) -> Result<DigestAnswer, ServiceError> {
+        let space = self.space(name).await?;
+        let mut answers = self.digest_some(&space, scope, &[input]).await?;
+        Ok(answers.pop().expect("an answer for each input"))
+    }
+
+    /// The keys of inputs, in their order, up to a thousand to a commit. Where one cannot be digested
+    /// none is; where the store fails on the way, the first ones may have their keys already, and get
+    /// the same ones when they are asked for again.
+    pub async fn digest_all(
+        &self,
+        name: &str,
+        scope: &str,
+        inputs: &[String],
+    ) -> Result<Vec<DigestAnswer>, ServiceError> {
+        let too_many = |_| ServiceError::BadCount { max: self.inner.limits.count_max };
+        self.check_count(u32::try_from(inputs.len()).map_err(too_many)?)?;
+        let space = self.space(name).await?;
+        let last = space.digests()?.last_of(&space)?;
+        for (place, input) in inputs.iter().enumerate() {
+            if let Err(problem) = last.digester.prepare(scope, input) {
+                return Err(ServiceError::BadInputs { place, problem });
+            }
+            yield_after(place, INPUTS_TURN).await;
+        }
+        let mut answers = Vec::with_capacity(inputs.len());
+        for some in inputs.chunks(INPUTS_MAX) {
+            let some: Vec<&str> = some.iter().map(String::as_str).collect();
+            answers.extend(self.digest_some(&space, scope, &some).await?);
+        }
+        Ok(answers)
+    }
+
+    /// The keys of inputs that fit one commit. Where the space has grown meanwhile, keys are chosen
+    /// again: what is new gets the length of the last generation.
+    async fn digest_some(
+        &self,
+        space: &Space,
+        scope: &str,
+        inputs: &[&str],
+    ) -> Result<Vec<DigestAnswer>, ServiceError> {
+        let digests = space.digests()?;
+        for _ in 0..OUTDATED_MAX {
+            let last = digests.last_of(space)?;
+            // Names that are older than their generation may be spelt otherwise than a candidate is.
+            let (capacity, reached) = (space.keys.capacity(), space.record().mark);
+            space.keys.reach(&*self.inner.store, capacity, reached).await?;
+            match digests.find(space, &last, scope, inputs).await? {
+                Some(found) => return Ok(found),
+                None => space.keys.follow(&self.inner.store.space(&space.name).await?)?,
+            }
+        }
+        Err(StoreError::Outdated(space.name.clone()).into())
+    }
+
+    /// What makes digests, for a space of that kind.
+    pub(super) fn digests_of(&self, record: &SpaceRecord) -> Result<Option<Digests>, ServiceError> {
+        let inner = &self.inner;
+        if record.definition.kind != Kind::Digest {
+            return Ok(None);
+        }
+        let key = self.master_for(&record.name)?.digest_key(&record.name);
+        let writer = Arc::new(Writer {
+            space: record.name.clone(),
+            store: inner.store.clone(),
+            floors: inner.floors.clone(),
+        });
+        let commit = move |inputs| {
+            let writer = writer.clone();
+            async move { writer.write(inputs).await }
+        };
+        let group = GroupCommit::start(&inner.runtime, INPUTS_MAX, Vec::len, commit);
+        let last = ArcSwap::from_pointee(last_digester(&key, &record.definition)?);
+        Ok(Some(Digests { key, last, group }))
+    }
+}
+
+fn last_digester(
+    key: &Zeroizing<[u8; 32]>,
+    definition: &Definition,
+) -> Result<LastDigester, DefinitionError> {
+    let shape = definition.shape_last()?;
+    let digester = Digester::new(**key, shape, definition.normalize);
+    Ok(LastDigester { digester, generations: definition.generations() })
+}
+
+impl Digests {
+    /// How inputs become keys of the last generation.
+    fn last_of(&self, space: &Space) -> Result<Arc<LastDigester>, DefinitionError> {
+        let known = self.last.load_full();
+        let grown = space.keys.grown();
+        if known.generations == 1 + grown.len() {
+            return Ok(known);
+        }
+        let definition = Definition { grown, ..space.record().definition.clone() };
+        self.last.store(Arc::new(last_digester(&self.key, &definition)?));
+        Ok(self.last.load_full())
+    }
+
+    /// The keys of inputs; `None` where the space has grown meanwhile.
+    async fn find(
+        &self,
+        space: &Space,
+        last: &LastDigester,
+        scope: &str,
+        inputs: &[&str],
+    ) -> Result<Option<Vec<DigestAnswer>>, ServiceError> {
+        let mut searches = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            searches.push(Search::new(last.digester.prepare(scope, input)?));
+        }
+        loop {
+            let mut open: Vec<&mut Search<'_>> =
+                searches.iter_mut().filter(|search| search.found.is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let mut asked = Vec::with_capacity(open.len());
+            for (place, search) in open.iter_mut().enumerate() {
+                if search.attempts.is_empty() {
+                    let space = space.name.clone();
+                    return Err(ServiceError::Exhausted { space, held_elsewhere: 0 });
+                }
+                asked.push((search.next(space), last.generations));
+                yield_after(place, INPUTS_TURN).await;
+            }
+            let found = match self.group.ask(asked).await {
+                Err(StoreError::Outdated(_)) => return Ok(None),
+                found => found?,
+            };
+            for (search, found) in open.into_iter().zip(found) {
+                search.found = found;
+            }
+        }
+        Ok(Some(searches.into_iter().filter_map(Search::into_answer).collect()))
+    }
+}
+
+/// The search for the key of one input.
+struct Search<'a> {
+    prepared: Prepared<'a>,
+    /// Which candidates were not tried yet.
+    attempts: Range<u8>,
+    /// Which of them were offered last, counted from 1.
+    tries: Vec<u8>,
+    found: Option<DigestKey>,
+}
+
+impl<'a> Search<'a> {
+    fn new(prepared: Prepared<'a>) -> Search<'a> {
+        Search { prepared, attempts: 0..TRIES_MAX, tries: Vec::new(), found: None }
+    }
+
+    /// What to ask the store next.
+    fn next(&mut self, space: &Space) -> DigestInput {
+        let mut candidates = Vec::new();
+        self.tries.clear();
+        for attempt in self.attempts.by_ref() {
+            let key = self.prepared.candidate(attempt);
+            if !space.blocks(&key) && !space.has_early_name(&key) {
+                candidates.push(key.as_str().to_owned());
+                self.tries.push(attempt + 1);
+            }
+            if candidates.len() == TRIES_AT_ONCE {
+                break;
+            }
+        }
+        DigestInput { hash: *self.prepared.input_hash().as_bytes(), candidates }
+    }
+
+    fn into_answer(self) -> Option<DigestAnswer> {
+        let DigestKey { key, made } = self.found?;
+        let tries = made.map_or(0, |number| self.tries[number]);
+        Some(DigestAnswer { key, made: made.is_some(), tries })
+    }
+}
+
+impl std::fmt::Debug for Digests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Digests({:?})", self.last.load())
+    }
+}
+
+impl Space {
+    /// What makes its digests, if that is its kind.
+    fn digests(&self) -> Result<&Digests, ServiceError> {
+        self.digests.as_ref().ok_or_else(|| {
+            let name = &self.name;
+            ServiceError::WrongKind(format!("`{name}` makes no digests: its kind is not `digest`"))
+        })
+    }
+
+    /// Whether its keys are made of inputs.
+    pub(super) fn is_digest(&self) -> bool {
+        self.digests.is_some()
+    }
+
+    /// Whether a name that is older than its generation occupies a key.
+    fn has_early_name(&self, key: &[u8]) -> bool {
+        match self.codec().ordinal(key) {
+            Ok(Located::Ordinal(ordinal)) => self.keys.skips().contains(ordinal),
+            _ => false,
+        }
+    }
+}
+
+/// What a commit needs.
+struct Writer {
+    space: String,
+    store: Arc<dyn Store>,
+    floors: Arc<Floors>,
+}
+
+impl Writer {
+    async fn write(
+        &self,
+        asked: Vec<Vec<Asked>>,
+    ) -> Result<Vec<Vec<Option<DigestKey>>>, StoreError> {
+        let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
+        // Where some were chosen by fewer generations, all are chosen again.
+        let all = asked.iter().flatten();
+        let generations = all.map(|(_, generations)| *generations).min().unwrap_or(1);
+        let inputs = asked.into_iter().flatten().map(|(input, _)| input).collect();
+        let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
+        let floor = floor_of(&self.floors, &self.space).await?;
+        let batch = DigestBatch { space: self.space.clone(), inputs, generations, floor };
+        let digested = keys.digest(&batch).await?;
+        // An input that has its key already was found in a store that is not below the floor.
+        let made = batch.inputs.iter().zip(&digested.keys).find_map(|(input, key)| {
+            let key = key.as_ref().filter(|key| key.made.is_some())?;
+            Some(Evidence::Digest { hash: input.hash, key: key.key.clone() })
+        });
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: digested.mark,
+            evidence: made.unwrap_or(Evidence::Mark),
+            skips_in: 0..0,
+        };
+        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        let mut keys = digested.keys.into_iter();
+        Ok(sizes.into_iter().map(|size| keys.by_ref().take(size).collect()).collect())
+    }
+}
+
+/// Lets others have a turn after every so many inputs.
+async fn yield_after(place: usize, many: usize) {
+    if place % many == many - 1 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,226 @@
+//! Pools: keys that are written out in advance, and keys that the user imports.
+
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
+
+use keymill_core::Located;
+
+use super::{Imported, Service, ServiceError, Space};
+use crate::fence::floors::{floor_of, raise_to};
+use crate::space::Kind;
+use crate::store::key_rows::{AvailablePage, Claimed, Fill, KeyStore, WriteKeys};
+use crate::store::{NamePurpose, Naming, NewName, StoreError};
+use crate::supply::claims::{FRUITLESS_FILLS_MAX, Pool};
+
+/// How often a fill finds the keyspace changed, before it gives up.
+const OUTDATED_MAX: u32 = 5;
+/// The longest key that can be imported.
+const KEY_LEN_MAX: usize = 64;
+
+/// How far a pool is to be filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filling {
+    /// By so many keys.
+    Add(u64),
+    /// Until so many are available: after an interruption the same command goes on where it was.
+    UpTo(u64),
+}
+
+impl Service {
+    /// Writes keys into a pool, a transaction at a time; `each` hears how many it added, and how
+    /// many are left to add. Returns how many were added in all.
+    pub async fn fill_pool(
+        &self,
+        name: &str,
+        filling: Filling,
+        mut each: impl FnMut(u64, u64),
+    ) -> Result<u64, ServiceError> {
+        let space = self.pool_space(name).await?;
+        let keys = self.key_store(name)?;
+        let inner = &self.inner;
+        let mut left = match filling {
+            Filling::Add(count) => count,
+            Filling::UpTo(wanted) => wanted.saturating_sub(keys.available(name).await?),
+        };
+        let (mut added, mut outdated, mut fruitless) = (0, 0, 0);
+        while left > 0 {
+            let floor = floor_of(&inner.floors, name).await?;
+            let (capacity, era) = space.keys.all_ready(&*inner.store, floor.mark).await?;
+            let fill = Fill {
+                space: name.to_owned(),
+                instance: inner.instance.clone(),
+                size: left.min(keys.fill_max()),
+                enough: match filling {
+                    Filling::Add(_) => None,
+                    Filling::UpTo(wanted) => Some(wanted),
+                },
+                write: space.writer(),
+                capacity,
+                era,
+                floor,
+            };
+            let filled = match keys.fill(&fill).await {
+                // Grown or advanced just now: looked at again.
+                Err(StoreError::Outdated(_)) if outdated < OUTDATED_MAX => {
+                    outdated += 1;
+                    continue;
+                }
+                Err(StoreError::Exhausted { .. }) if added > 0 => break,
+                filled => filled?,
+            };
+            raise_to(&inner.floors, name, filled.mark).await?;
+            added += filled.added;
+            fruitless = if filled.added == 0 { fruitless + 1 } else { 0 };
+            if fruitless >= FRUITLESS_FILLS_MAX && left > 0 {
+                return Err(ServiceError::NoKeysReady {
+                    space: name.to_owned(),
+                    reason: format!(
+                        "{fruitless} fills in a row made no key, because the blocklist matches them \
+                         all; run the same command again to go on, or switch the blocklist off"
+                    ),
+                    cause: None,
+                });
+            }
+            left = match filling {
+                Filling::Add(count) => count - added,
+                Filling::UpTo(wanted) => wanted.saturating_sub(filled.available),
+            };
+            each(filled.added, left);
+        }
+        Ok(added)
+    }
+
+    /// Puts keys of the user's own into a pool.
+    pub async fn import_pool(&self, name: &str, keys: &[String]) -> Result<Imported, ServiceError> {
+        let space = self.pool_space(name).await?;
+        let mut imported = Imported::default();
+        self.import(&space, NamePurpose::Pool, keys, &mut imported).await?;
+        Ok(imported)
+    }
+
+    /// Available keys of a pool, page by page.
+    pub async fn available_keys(&self, page: &AvailablePage) -> Result<Vec<Claimed>, ServiceError> {
+        self.pool_space(&page.space).await?;
+        Ok(self.key_store(&page.space)?.available_page(page).await?)
+    }
+
+    /// The rows of keys, which not every store keeps.
+    pub(super) fn key_store(&self, space: &str) -> Result<&dyn KeyStore, ServiceError> {
+        let keys = self.inner.store.keys();
+        keys.ok_or_else(|| ServiceError::WrongKind(StoreError::no_keys(space).to_string()))
+    }
+
+    /// What a refill of a space claims from, if it has a pool.
+    pub(super) fn pool_of(&self, space: &Space) -> Option<Pool> {
+        let claims = space.claims.clone()?;
+        let inner = &self.inner;
+        Some(Pool {
+            space: space.name.clone(),
+            store: inner.store.clone(),
+            floors: inner.floors.clone(),
+            instance: inner.instance.clone(),
+            claims,
+            keys: space.keys.clone(),
+            write: space.writer(),
+            after: AtomicI64::new(i64::MIN),
+            last: Mutex::default(),
+        })
+    }
+
+    /// Refuses a space that has no pool.
+    pub async fn check_pool(&self, name: &str) -> Result<(), ServiceError> {
+        self.pool_space(name).await.map(drop)
+    }
+
+    async fn pool_space(&self, name: &str) -> Result<Arc<Space>, ServiceError> {
+        let space = self.space(name).await?;
+        if space.record().definition.kind == Kind::Pooled {
+            return Ok(space);
+        }
+        Err(ServiceError::WrongKind(format!("`{name}` has no pool: its kind is not `pooled`")))
+    }
+
+    /// Takes names, a batch to a transaction, and counts what became of them.
+    pub(super) async fn import(
+        &self,
+        space: &Space,
+        purpose: NamePurpose,
+        keys: &[String],
+        imported: &mut Imported,
+    ) -> Result<(), ServiceError> {
+        // In the order in which they are kept, so that neighbours are written together; of equal
+        // ones the first counts.
+        let codec = space.codec_now();
+        let ordinal = |key: &str| match codec.ordinal(key.as_bytes()) {
+            Ok(Located::Ordinal(ordinal)) if purpose == NamePurpose::Used => Some(ordinal),
+            _ => None,
+        };
+        let mut order: Vec<(Option<u64>, usize)> =
+            keys.iter().enumerate().map(|(place, key)| (ordinal(key), place)).collect();
+        order.sort_unstable_by(|(a_ordinal, a), (b_ordinal, b)| {
+            (a_ordinal, &keys[*a], a).cmp(&(b_ordinal, &keys[*b], b))
+        });
+        let mut places: Vec<usize> = order.into_iter().map(|(_, place)| place).collect();
+        let mut first = None;
+        places.retain(|&place| match first {
+            Some(first) if keys[first] == keys[place] => {
+                imported.repeated.push((place, first));
+                false
+            }
+            _ => {
+                first = Some(place);
+                true
+            }
+        });
+        for batch in places.chunks(self.inner.store.names_max(purpose)) {
+            let new: Vec<&str> = batch.iter().map(|place| keys[*place].as_str()).collect();
+            let outcomes = self.add_names(space, purpose, "", &new).await?;
+            for (&place, outcome) in batch.iter().zip(outcomes) {
+                match outcome {
+                    Ok(Naming::Made) => imported.made += 1,
+                    Ok(Naming::Mine) => imported.known += 1,
+                    Ok(Naming::Taken) => {
+                        let reason = "already issued, or owned by someone else";
+                        imported.refused.push((place, reason.to_owned()));
+                    }
+                    Err(problem) => imported.refused.push((place, problem)),
+                }
+            }
+        }
+        imported.refused.sort_unstable();
+        imported.repeated.sort_unstable();
+        Ok(())
+    }
+}
+
+impl Space {
+    /// Writes the keys of ordinals, but for blocked ones.
+    pub(super) fn writer(&self) -> WriteKeys {
+        let (keys, blocklist) = (self.keys.clone(), self.blocklist.clone());
+        Arc::new(move |ordinals, each| {
+            let (blocklist, codec) = (blocklist.load(), keys.codec());
+            let shape = codec.shape();
+            keys.skips().leave_out(ordinals, |run| {
+                codec.keys(run, |ordinal, key| {
+                    if !blocklist.blocks(shape.after_prefix(key)) {
+                        each(ordinal, std::str::from_utf8(key).expect("keys are ASCII"));
+                    }
+                });
+            });
+        })
+    }
+
+    /// A key of the user's own that cannot be generated, if it can be one of this pool.
+    pub(super) fn own_key(&self, key: &str) -> Result<NewName, String> {
+        if key.len() > KEY_LEN_MAX {
+            return Err(format!("it has more than {KEY_LEN_MAX} characters"));
+        }
+        let codec = self.codec();
+        let shape = codec.shape();
+        let own = key.strip_prefix(&shape.spec().prefix).unwrap_or(key);
+        match own.chars().find(|character| !shape.alphabet().symbols().contains(*character)) {
+            Some(other) => Err(format!("`{other}` is not in the alphabet of the keyspace")),
+            None => Ok(NewName { key: key.to_owned(), ordinal: None }),
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Making, showing, advancing, growing and ending spaces.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::input::check_space;
+use super::{Service, ServiceError};
+use crate::fence::floors::{Floors, floor_of, raise_to};
+use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
+use crate::store::{Created, KeyStore, Lengths, Mark, NewSpace, SpaceRecord};
+
+/// A space whose time is over within a year is not worth making.
+const TIME_MIN_MS: i64 = 365 * 24 * 3_600 * 1_000;
+
+/// What became of a wish for a space.
+#[derive(Debug)]
+pub struct Ensured {
+    /// Whether it was made just now.
+    pub made: bool,
+    /// Whether settings of it were changed. Other instances follow with their next heartbeat.
+    pub tuned: bool,
+    /// The space.
+    pub record: SpaceRecord,
+}
+
+/// A space in figures.
+#[derive(Debug, Clone)]
+pub struct SpaceReport {
+    /// The space as the store has it.
+    pub record: SpaceRecord,
+    /// Granted to instances, and perhaps handed out.
+    pub leased: u64,
+    /// Names on record: aliases, keys in use elsewhere, digests.
+    pub named: u64,
+    /// Not yet granted.
+    pub remaining: u64,
+    /// In its pool, if it has one.
+    pub available: Option<u64>,
+    /// In this instance's memory, ready to be taken.
+    pub at_hand: u64,
+    /// The chance that a guess hits a key that may be in use.
+    pub density: f64,
+    /// Keys a second that this instance hands out at present.
+    pub rate: f64,
+    /// Keys a second that all instances leased, on average since the space was made.
+    pub leased_rate: f64,
+    /// When the space will be used up if it goes on like that.
+    pub exhausted_at: Option<Timestamp>,
+    /// When no ID can be made any more, in a snowflake space.
+    pub runs_out_at: Option<Timestamp>,
+}
+
+impl Service {
+    /// Makes a space, or finds it there already with the same definition.
+    pub async fn ensure_space(
+        &self,
+        name: &str,
+        wanted: &SpaceSpec,
+    ) -> Result<Ensured, ServiceError> {
+        check_name(name)?;
+        let inner = &self.inner;
+        match inner.store.space(name).await.map_err(ServiceError::from) {
+            Ok(record) => return self.existing(record, wanted).await,
+            Err(ServiceError::UnknownSpace(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let (definition, tuning) = (wanted.definition(), wanted.tuning_over(&Tuning::default()));
+        tuning.check()?;
+        definition.check()?;
+        definition.check_spelling()?;
+        definition.codec(name, self.master_for(name)?)?;
+        let capacity = definition.capacity()?;
+        let start = wanted.start.unwrap_or(0);
+        if start > 0 && !definition.kind.counts() {
+            return Err(bad_start(format!(
+                "is not allowed with kind {}; to move such a keyspace, see docs/stores.md",
+                definition.kind
+            )));
+        }
+        if start > capacity {
+            return Err(bad_start(format!("is {start}: the keyspace has only {capacity} keys")));
+        }
+        if let Some(timeline) = definition.timeline()? {
+            check_time(timeline, inner.clock.now_ms())?;
+        }
+        self.check_store_can(definition.kind, &tuning)?;
+        if inner.require_existing {
+            return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
+        }
+        check_store(&inner.floors)?;
+        let fingerprint = definition.fingerprint(name, self.master_for(name)?);
+        let name = name.to_owned();
+        let floor = floor_of(&inner.floors, &name).await?;
+        let new = NewSpace { name, definition, tuning, fingerprint, capacity, start };
+        match inner.store.create(&new, &floor).await? {
+            Created::Made(record) => {
+                raise_to(&inner.floors, &new.name, record.mark).await?;
+                Ok(Ensured { made: true, tuned: false, record })
+            }
+            Created::Exists(record) => self.existing(record, wanted).await,
+        }
+    }
+
+    /// All spaces in figures, by name.
+    pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
+        let records = self.inner.store.spaces().await?;
+        self.reports_on(records).await
+    }
+
+    /// Spaces in figures, by name, after a given one.
+    pub async fn reports_after(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<SpaceReport>, ServiceError> {
+        let mut records = self.inner.store.spaces().await?;
+        records.retain(|record| after.is_none_or(|after| record.name.as_str() > after));
+        records.truncate(limit as usize);
+        self.reports_on(records).await
+    }
+
+    async fn reports_on(
+        &self,
+        records: Vec<SpaceRecord>,
+    ) -> Result<Vec<SpaceReport>, ServiceError> {
+        let mut reports = Vec::with_capacity(records.len());
+        let named = self.inner.store.count_names(None).await?;
+        for record in records {
+            let available = self.available_in(&record).await?;
+            let named = named.get(&record.name).copied().unwrap_or(0);
+            reports.push(self.report_on(record, available, named)?);
+        }
+        Ok(reports)
+    }
+
+    /// One space in figures.
+    pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
+        check_space(name)?;
+        let record = self.inner.store.space(name).await?;
+        let available = self.available_in(&record).await?;
+        let named = self.inner.store.count_names(Some(name)).await?;
+        self.report_on(record, available, named.get(name).copied().unwrap_or(0))
+    }
+
+    /// Appends a generation of longer keys, to which takes move on when the last one ends.
+    pub async fn grow(&self, name: &str, length: u8) -> Result<SpaceRecord, ServiceError> {
+        check_space(name)?;
+        let inner = &self.inner;
+        let floor = floor_of(&inner.floors, name).await?;
+        let before = inner.store.space(name).await?;
+        let seen = floor.mark.max(inner.store.sighted(name).await?.unwrap_or_default());
+        let is_digest = before.definition.kind == Kind::Digest;
+        if let Some(&last) = seen.grown.list().last()
+            && is_digest
+            && length <= last
+        {
+            return Err(bad_setting(
+                "length",
+                format!("must be above {last}: `{name}` already had keys of that length"),
+            ));
+        }
+        let definition = before.definition.grow(length)?;
+        definition.codec(name, self.master_for(name)?)?;
+        let capacity = definition.capacity()?;
+        let rolled_back = !before.mark.has_reached(seen);
+        let record = if rolled_back && is_digest {
+            // Keys of the new length cannot have been given before: with it, the space goes on.
+            let grown = Lengths::of(&definition.grown);
+            let to = seen.max(Mark { grown, ..before.mark });
+            inner.store.advance(name, to, &inner.instance).await?
+        } else {
+            inner.store.grow(name, &definition, capacity, &floor).await?
+        };
+        raise_to(&inner.floors, name, record.mark).await?;
+        self.update_space(record.clone());
+        Ok(record)
+    }
+
+    /// Ends a space.
+    pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
+        check_space(name)?;
+        let floor = floor_of(&self.inner.floors, name).await?;
+        let record = self.inner.store.seal(name, &floor).await?;
+        raise_to(&self.inner.floors, name, record.mark).await?;
+        Ok(record)
+    }
+
+    /// Changes how a space is served; what `wanted` says of its keys is not looked at. No secret is
+    /// needed for that.
+    pub async fn tune(&self, name: &str, wanted: &SpaceSpec) -> Result<Ensured, ServiceError> {
+        let record = self.inner.store.space(name).await?;
+        self.tuned(record, wanted).await
+    }
+
+    async fn existing(
+        &self,
+        record: SpaceRecord,
+        wanted: &SpaceSpec,
+    ) -> Result<Ensured, ServiceError> {
+        let differences =
+            record.definition.differences(&wanted.definition_like(&record.definition));
+        if !differences.is_empty() {
+            return Err(ServiceError::DifferentDefinition { space: record.name, differences });
+        }
+        if let Some(start) = wanted.start.filter(|start| *start > record.mark.next) {
+            let (name, next) = (&record.name, record.mark.next);
+            return Err(bad_start(format!(
+                "is {start}, but `{name}` already exists and is at {next}; run `keymill space \
+                 advance {name} --to {start}` to move it on"
+            )));
+        }
+        self.check_secret(&record)?;
+        self.tuned(record, wanted).await
+    }
+
+    async fn tuned(
+        &self,
+        mut record: SpaceRecord,
+        wanted: &SpaceSpec,
+    ) -> Result<Ensured, ServiceError> {
+        let tuning = wanted.tuning_over(&record.tuning);
+        tuning.check()?;
+        self.check_store_can(record.definition.kind, &tuning)?;
+        let tuned = tuning != record.tuning;
+        if tuned {
+            let floor = floor_of(&self.inner.floors, &record.name).await?;
+            record = self.inner.store.tune(&record.name, &tuning, &floor).await?;
+            raise_to(&self.inner.floors, &record.name, record.mark).await?;
+        }
+        self.update_space(record.clone());
+        Ok(Ensured { made: false, tuned, record })
+    }
+
+    /// Refuses what this store cannot do, with the reason.
+    pub(super) fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
+        let place = self.inner.store.place().kind;
+        let keys = self.inner.store.keys();
+        let refuse = |setting, problem: String| {
+            Err(ServiceError::BadDefinition(DefinitionError::Setting { setting, problem }))
+        };
+        if matches!(kind, Kind::Pooled | Kind::Digest) && keys.is_none() {
+            return refuse(
+                "kind",
+                format!(
+                    "`{kind}` keeps a row for every key, which {place} does not support: use \
+                     SQLite, PostgreSQL, MySQL or Redis"
+                ),
+            );
+        }
+        if tuning.audit == Audit::Key && !keys.is_some_and(KeyStore::notes_keys) {
+            return refuse(
+                "audit",
+                format!(
+                    "`key` commits a row for every key, which {place} does not support: use \
+                     SQLite, PostgreSQL or MySQL"
+                ),
+            );
+        }
+        if tuning.audit == Audit::Key && matches!(kind, Kind::Uuid | Kind::Digest) {
+            return refuse("audit", format!("`key` is not available for kind {kind}"));
+        }
+        Ok(())
+    }
+
+    /// How many keys wait in the pool of a space that has one.
+    pub(super) async fn available_in(
+        &self,
+        record: &SpaceRecord,
+    ) -> Result<Option<u64>, ServiceError> {
+        if record.definition.kind != Kind::Pooled {
+            return Ok(None);
+        }
+        Ok(Some(self.key_store(&record.name)?.available(&record.name).await?))
+    }
+
+    fn report_on(
+        &self,
+        record: SpaceRecord,
+        available: Option<u64>,
+        named: u64,
+    ) -> Result<SpaceReport, ServiceError> {
+        let domain = record.definition.domain().map_err(DefinitionError::from)?;
+        let leased = record.leased();
+        let remaining = record.left();
+        // A rate over less than an hour says nothing about the next years.
+        let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(3_600.0);
+        let space = self.known_space(&record.name);
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let (mut leased_rate, density) =
+            (leased as f64 / age, leased.saturating_add(named) as f64 / domain as f64);
+        if !record.definition.kind.counts() {
+            leased_rate = 0.0;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let seconds_left = remaining as f64 / leased_rate;
+        // A forecast beyond the calendar is none.
+        let runs_out_at = record.definition.timeline()?.map(Timeline::runs_out_at);
+        let exhausted_at = (seconds_left < 2e11 && record.definition.kind.counts())
+            .then(|| SignedDuration::try_from_secs_f64(seconds_left).ok())
+            .flatten()
+            .and_then(|time| Timestamp::now().checked_add(time).ok());
+        Ok(SpaceReport {
+            leased,
+            named,
+            remaining,
+            available,
+            at_hand: space.as_ref().map_or(0, |space| space.mill.left()),
+            density,
+            rate: space.as_ref().map_or(0.0, |space| space.progress().rate),
+            leased_rate,
+            exhausted_at,
+            runs_out_at,
+            record,
+        })
+    }
+}
+
+/// Refuses a time that has not begun, or is over soon.
+fn check_time(timeline: Timeline, now_ms: i64) -> Result<(), ServiceError> {
+    let problem = if timeline.epoch_ms > now_ms {
+        "is in the future".to_owned()
+    } else if timeline.runs_out_at().as_millisecond() < now_ms.saturating_add(TIME_MIN_MS) {
+        let at = timeline.runs_out_at();
+        format!(
+            "is too long ago: timestamps would end at {at}; use a later epoch, or more bits for \
+             the time"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(bad_setting("epoch", problem))
+}
+
+pub(super) fn bad_setting(setting: &'static str, problem: String) -> ServiceError {
+    ServiceError::BadDefinition(DefinitionError::Setting { setting, problem })
+}
+
+fn bad_start(problem: String) -> ServiceError {
+    bad_setting("start", problem)
+}
+
+/// Refuses to create in a store while the data directory knows another one.
+pub(super) fn check_store(floors: &Floors) -> Result<(), ServiceError> {
+    let known = floors.check_store();
+    Ok(known.map_err(|error| ServiceError::Broken(format!("the floor file {error}")))??)
+}

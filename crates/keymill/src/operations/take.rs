@@ -1,0 +1,401 @@
+//! Taking keys: the one thing everything else is for.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use keymill_core::KeyText;
+use tokio::time::Instant;
+
+use super::unwritten::{Run, Unwritten};
+use super::{Service, ServiceError, Space, check_caller};
+use crate::fence::floors::floor_of;
+use crate::fence::settle;
+use crate::source::leased::{Drawn, NotReady};
+use crate::source::uuids::UUID_LEN;
+use crate::space::Audit;
+use crate::store::{GiveBack, LeaseAsk, StoreError};
+use crate::supply::claims::{FRUITLESS_FILLS_MAX, Pool};
+use crate::supply::leases::{check_grant, give_back_all};
+
+/// The most ordinals that one lease of an exact take asks for: what a crash would waste.
+const EXACT_LEASE_MAX: u64 = 100_000;
+
+/// The same of one claim.
+const EXACT_CLAIM_MAX: u64 = 10_000;
+
+/// How many ordinals are turned into keys before others get a turn: a fraction of a millisecond.
+const PIECE: u64 = 4_096;
+
+/// After so many ordinals without a key, a take gives up. They stay spent, so that the next one gets
+/// further; without an end, a keyspace whose next million keys are blocked would occupy a thread.
+pub(super) const FRUITLESS_MAX: u64 = 100_000;
+
+/// After how many of them others get a turn.
+const FRUITLESS_TURN: u64 = 64;
+
+/// The same for a command that ends.
+const EXACT_FRUITLESS_MAX: u64 = 10_000_000;
+
+/// How many keys a take gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// As many as asked for, or fewer where the space ends.
+    pub count: u32,
+}
+
+impl Service {
+    /// Takes `count` keys and gives each of them to `each`. Fewer only when the space ends
+    /// there; none at all is an error. A take that ends in an error, or is dropped, has drawn nothing:
+    /// what it had comes back, and what `each` was given must not be used.
+    pub async fn take(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<Taken, ServiceError> {
+        self.check_count(count)?;
+        check_caller(caller)?;
+        space.check_takeable()?;
+        if let Some(uuids) = space.uuids {
+            space.check_unsealed()?;
+            uuids.make(count, each);
+            return Ok(Taken { count });
+        }
+        space.mill.can_meet(count.into()).map_err(|why| space.refusal(why))?;
+        if space.special.load(Ordering::Relaxed) {
+            return Ok(Taken { count: space.take_on_record(count, caller, each).await? });
+        }
+        let (mut taken, mut fruitless) = (0, 0);
+        let (mut drawn, deadline) = (Drawn::of(&space.mill), space.mill.deadline());
+        while taken < count {
+            let ordinals = match space.mill.draw(u64::from(count - taken), deadline).await {
+                Ok(ordinals) => ordinals,
+                Err(NotReady::Exhausted { .. } | NotReady::Sealed) if taken > 0 => break,
+                Err(why) => return Err(space.refusal(why)),
+            };
+            drawn.add(ordinals.clone());
+            let tried = ordinals.end - ordinals.start;
+            let made = space.write_keys(ordinals, &mut each).await;
+            taken += made;
+            if made == 0 {
+                drawn.spend_last();
+                fruitless += tried;
+                space.check_fruitless(fruitless, FRUITLESS_MAX)?;
+                yield_often(fruitless, tried).await;
+            } else {
+                fruitless = 0;
+            }
+        }
+        drawn.keep();
+        Ok(Taken { count: taken })
+    }
+
+    /// Takes `count` keys whose text is written later, piece by piece: as many as a take would give, or
+    /// the same refusal. All of them are drawn, and on record where they have to be, when this returns.
+    pub async fn take_later(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        caller: &str,
+    ) -> Result<Unwritten, ServiceError> {
+        self.check_count(count)?;
+        space.check_takeable()?;
+        if let Some(uuids) = space.uuids {
+            space.check_unsealed()?;
+            return Ok(Unwritten::of_uuids(uuids, count));
+        }
+        space.mill.can_meet(count.into()).map_err(|why| space.refusal(why))?;
+        if space.special.load(Ordering::Relaxed) {
+            // These are rows, and were text before they were drawn.
+            let mut texts = Vec::with_capacity((space.key_len_max() + 1) * count as usize);
+            let each = |key: &[u8]| {
+                texts.extend_from_slice(key);
+                texts.push(b'\n');
+            };
+            let count = space.take_on_record(count, caller, each).await?;
+            return Ok(Unwritten::of_texts(texts, count));
+        }
+        let mut unwritten = Unwritten::of_ordinals(space.mill.clone());
+        let (mut fruitless, mut deadline) = (0, space.mill.deadline());
+        while unwritten.count() < count {
+            let wanted = u64::from(count - unwritten.count());
+            let discards = space.mill.discards();
+            let ordinals = match space.mill.draw(wanted, deadline).await {
+                Ok(ordinals) => ordinals,
+                Err(NotReady::Exhausted { .. } | NotReady::Sealed) if unwritten.count() > 0 => {
+                    break;
+                }
+                Err(why) => return Err(space.refusal(why)),
+            };
+            let tried = ordinals.end - ordinals.start;
+            // What an advance has overtaken since it was drawn is a gap.
+            let Some(run) = Run::new(space, ordinals, discards) else { continue };
+            let began = Instant::now();
+            let made = unwritten.add(run).await;
+            // To look at keys is not to wait for them.
+            deadline += began.elapsed();
+            if made == 0 {
+                fruitless += tried;
+                space.check_fruitless(fruitless, FRUITLESS_MAX)?;
+                yield_often(fruitless, tried).await;
+            } else {
+                fruitless = 0;
+            }
+        }
+        Ok(unwritten)
+    }
+
+    /// Takes one key of a space that this instance has met, without waiting and without a
+    /// reference count that all threads would have to share; `None` where that is not possible.
+    #[inline]
+    pub fn take_now(&self, space: &str) -> Option<KeyText> {
+        let spaces = self.inner.spaces.shard(space).load();
+        let space = spaces.get(space).filter(|space| !space.special.load(Ordering::Relaxed))?;
+        let ordinals = space.mill.try_draw(1).ok()??;
+        // After the draw: it may be the first of a new generation.
+        let codec = space.codec();
+        let key = codec.key(ordinals.start);
+        let blocked = space.blocklist.load().blocks(codec.shape().after_prefix(&key));
+        (!blocked && !space.keys.skips().contains(ordinals.start)).then_some(key)
+    }
+
+    /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
+    /// the leases behind it. Ends early when `each` says that nobody reads any more.
+    pub async fn take_exactly(
+        &self,
+        space: &Arc<Space>,
+        count: u64,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<u64, ServiceError> {
+        check_caller(caller)?;
+        space.check_takeable()?;
+        if !space.record().definition.kind.counts() {
+            return self.take_all(space, count, caller, each).await;
+        }
+        if let Some(pool) = self.pool_of(space) {
+            return self.claim_exactly(space, &pool, count, caller, each).await;
+        }
+        let inner = &self.inner;
+        let (mut taken, mut fruitless, mut read) = (0, 0, true);
+        let mut last_lease = None;
+        while taken < count && read {
+            let ask = LeaseAsk {
+                space: space.name.clone(),
+                instance: inner.instance.clone(),
+                // Where nothing but blocked keys came, more of them are leased at once.
+                size: (count - taken).max(fruitless).min(EXACT_LEASE_MAX),
+                share: 1,
+                floor: floor_of(&inner.floors, &space.name).await?,
+                last_lease,
+                spent: last_lease.into_iter().collect(),
+            };
+            let grant = match inner.store.lease(&ask).await.map_err(ServiceError::from) {
+                Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
+                grant => grant?,
+            };
+            check_grant(&grant, ask.size);
+            settle(&*inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
+            last_lease = Some(grant.lease);
+            let Range { start, end } = grant.ordinals;
+            let (mut at, before) = (start, taken);
+            while at < end && taken < count && read {
+                // In pieces: where the reader has gone, the rest of the lease is given back.
+                let is_special = space.special.load(Ordering::Relaxed);
+                let piece = if is_special { EXACT_CLAIM_MAX } else { PIECE };
+                let run = at..end.min(at.saturating_add((count - taken).min(piece)));
+                at = run.end;
+                let each = |key: &[u8]| read = read && each(key);
+                taken += u64::from(if is_special {
+                    space.hand_out(run, caller, each).await?
+                } else {
+                    space.write_keys(run, each).await
+                });
+            }
+            fruitless = if taken == before { fruitless + (at - start) } else { 0 };
+            let given_up = space.check_fruitless(fruitless, EXACT_FRUITLESS_MAX);
+            if taken >= count || !read || given_up.is_err() {
+                let rest = at..end;
+                let back = GiveBack {
+                    space: space.name.clone(),
+                    instance: inner.instance.id.clone(),
+                    lease: grant.lease,
+                    end,
+                    closed_at: at,
+                    returned: if rest.is_empty() { Vec::new() } else { vec![rest] },
+                    floor: floor_of(&inner.floors, &space.name).await?,
+                };
+                let closed = give_back_all(&*inner.store, &inner.floors, vec![back]).await?;
+                closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
+            }
+            given_up?;
+        }
+        Ok(taken)
+    }
+
+    /// Takes keys that are not leased by number, as many as one take may have at a time.
+    async fn take_all(
+        &self,
+        space: &Arc<Space>,
+        count: u64,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<u64, ServiceError> {
+        let (mut taken, mut read) = (0, true);
+        while taken < count && read {
+            let some = u32::try_from(count - taken).unwrap_or(u32::MAX);
+            let some = some.min(self.limits().count_max);
+            let each = |key: &[u8]| read = read && each(key);
+            match self.take(space, some, caller, each).await {
+                Ok(some) => taken += u64::from(some.count),
+                Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Takes keys of a pool for a command that ends.
+    async fn claim_exactly(
+        &self,
+        space: &Space,
+        pool: &Pool,
+        count: u64,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<u64, ServiceError> {
+        let (mut taken, mut fruitless, mut read) = (0, 0, true);
+        while taken < count && read {
+            let tuning = space.record().tuning.clone();
+            let reserve = tuning.audit == Audit::Key;
+            let size = (count - taken).min(EXACT_CLAIM_MAX);
+            let claim = pool.claim_now(size, 1, reserve, &tuning).await?;
+            if claim.keys.is_empty() && claim.available > 0 {
+                let problem = "other instances are claiming the last keys of the pool".to_owned();
+                return Err(ServiceError::StoreUnavailable(problem));
+            }
+            if claim.keys.is_empty() {
+                if tuning.low_water > 0 {
+                    fruitless += 1;
+                    if fruitless > FRUITLESS_FILLS_MAX {
+                        return Err(ServiceError::PoolFilling { space: space.name.clone() });
+                    }
+                    match pool.top_up(&tuning).await {
+                        Ok(_) => continue,
+                        Err(StoreError::Exhausted { .. }) if taken > 0 => break,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                if taken > 0 {
+                    break;
+                }
+                return Err(ServiceError::PoolEmpty { space: space.name.clone() });
+            }
+            fruitless = 0;
+            let numbers = pool.claims.add(claim.keys, reserve);
+            pool.claims.forget_below(numbers.start);
+            let each = |key: &[u8]| read = read && each(key);
+            taken += u64::from(space.hand_out(numbers, caller, each).await?);
+        }
+        Ok(taken)
+    }
+
+    /// Refuses a count that cannot be asked for.
+    pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
+        let max = self.limits().count_max;
+        if (1..=max).contains(&count) { Ok(()) } else { Err(ServiceError::BadCount { max }) }
+    }
+}
+
+/// Gives others their turn now and then, while ordinals make no key.
+pub(super) async fn yield_often(fruitless: u64, tried: u64) {
+    if fruitless % FRUITLESS_TURN < tried {
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Space {
+    /// Refuses where there is nothing to take.
+    fn check_takeable(&self) -> Result<(), ServiceError> {
+        if self.is_digest() {
+            return Err(ServiceError::WrongKind(format!(
+                "`{0}` makes keys from inputs: use POST /v1/spaces/{0}/digests or `keymill digest {0}`",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses where the space was ended, for keys that no mill hands out.
+    fn check_unsealed(&self) -> Result<(), ServiceError> {
+        if self.record().sealed {
+            return Err(ServiceError::Sealed(self.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// The length of the longest key in bytes; imported ones may be longer.
+    pub fn key_len_max(&self) -> usize {
+        if self.uuids.is_some() { UUID_LEN } else { self.codec().text_len_max() }
+    }
+
+    /// Whether a take has the text of all its keys in memory at once, because they are rows.
+    pub fn takes_rows(&self) -> bool {
+        self.uuids.is_none() && self.special.load(Ordering::Relaxed)
+    }
+
+    /// Why there are no keys, in the words of this space's kind.
+    pub(super) fn refusal(&self, why: NotReady) -> ServiceError {
+        match ServiceError::not_ready(&self.name, why) {
+            ServiceError::Exhausted { space, .. } if self.is_empty_pool() => {
+                ServiceError::PoolEmpty { space }
+            }
+            error => error,
+        }
+    }
+
+    /// Refuses to look any further where so many ordinals in a row have made no key.
+    pub(super) fn check_fruitless(&self, count: u64, max: u64) -> Result<(), ServiceError> {
+        if count < max {
+            return Ok(());
+        }
+        let (space, name) = (self.name.clone(), &self.name);
+        let reason = format!(
+            "the next {count} keys all match the blocklist and were skipped; try again to skip more, \
+             or switch the blocklist off for `{name}` (`blocklist = false`)"
+        );
+        Err(ServiceError::NoKeysReady { space, reason, cause: None })
+    }
+
+    /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others
+    /// get their turn between its pieces.
+    async fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8]) + Send) -> u32 {
+        let (mut start, mut count) = (ordinals.start, 0);
+        loop {
+            let end = ordinals.end.min(start.saturating_add(PIECE));
+            count += self.write_piece(start..end, &mut each);
+            start = end;
+            if start >= ordinals.end {
+                return count;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn write_piece(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
+        let (blocklist, codec) = (self.blocklist.load(), self.codec());
+        let shape = codec.shape();
+        let mut count = 0;
+        self.keys.skips().leave_out(ordinals, |run| {
+            codec.keys(run, |_, key| {
+                if !blocklist.blocks(shape.after_prefix(key)) {
+                    each(key);
+                    count += 1;
+                }
+            });
+        });
+        count
+    }
+}

@@ -1,0 +1,253 @@
+//! Keys that were taken and are not written yet: the answer to a large take, before it is text.
+//!
+//! `take_later` makes one; a front writes it piece by piece, as its client reads. How many keys
+//! and how many bytes it is was counted before, so that the front can promise both.
+//!
+//! # Invariants
+//!
+//! - An ordinal is taken off before its key is written, so that a key that was written never comes
+//!   back. What is left when this is dropped does, unless it was on record.
+//! - What decides which keys are written (generations, skips, blocklist) is what it was right after
+//!   the draw, in the count and in the text alike.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use keymill_core::{Blocklist, Generations};
+
+use super::Space;
+use super::turn::turn;
+use crate::source::leased::{Mill, OutId};
+use crate::source::uuids::{UUID_LEN, Uuids};
+use crate::space::skips::without;
+
+/// How many ordinals are looked at in a turn: about a tenth of a millisecond.
+const PIECE: u64 = 1_024;
+
+/// Keys that were taken and are not written yet.
+///
+/// Deliberately not `Clone`: two copies would write the same keys.
+#[derive(Debug)]
+pub struct Unwritten {
+    keys: Keys,
+    count: u32,
+    bytes: u64,
+    key_len_max: usize,
+}
+
+/// The rest of a take cannot be written: an advance has overtaken the lease that it was drawn from,
+/// so that others may be given the same keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the keyspace was advanced past these keys; take others")]
+pub struct Withdrawn;
+
+#[derive(Debug)]
+enum Keys {
+    Ordinals(Ordinals),
+    Uuids(Uuids),
+    /// One a line, from `at` on.
+    Texts {
+        lines: Vec<u8>,
+        at: usize,
+    },
+}
+
+/// Runs that are out, in the order of the draws. What is left of them goes back to the mill.
+#[derive(Debug)]
+struct Ordinals {
+    mill: Arc<Mill>,
+    runs: VecDeque<Run>,
+}
+
+/// A run of ordinals, and what decides which of them become which keys.
+#[derive(Debug)]
+pub(super) struct Run {
+    id: OutId,
+    ordinals: Range<u64>,
+    codec: Arc<Generations>,
+    skips: Box<[u64]>,
+    blocklist: Arc<Blocklist>,
+}
+
+impl Unwritten {
+    pub(super) fn of_ordinals(mill: Arc<Mill>) -> Unwritten {
+        let keys = Keys::Ordinals(Ordinals { mill, runs: VecDeque::new() });
+        Unwritten { keys, count: 0, bytes: 0, key_len_max: 0 }
+    }
+
+    pub(super) fn of_uuids(uuids: Uuids, count: u32) -> Unwritten {
+        let bytes = u64::from(count) * UUID_LEN as u64;
+        Unwritten { keys: Keys::Uuids(uuids), count, bytes, key_len_max: UUID_LEN }
+    }
+
+    /// Of keys that are there already, each with the end of its line.
+    pub(super) fn of_texts(lines: Vec<u8>, count: u32) -> Unwritten {
+        let bytes = lines.len() as u64 - u64::from(count);
+        let key_len_max = lines.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
+        Unwritten { keys: Keys::Texts { lines, at: 0 }, count, bytes, key_len_max }
+    }
+
+    /// Adds a run, and says how many keys it has. One that has none stays spent, so that the next
+    /// take gets further. Others get their turn between its pieces.
+    pub(super) async fn add(&mut self, run: Run) -> u32 {
+        let Keys::Ordinals(Ordinals { mill, runs }) = &mut self.keys else {
+            unreachable!("only ordinals come in runs");
+        };
+        // Before the first wait: a take that is dropped while it waits gives it back.
+        runs.push_back(run);
+        let run = runs.back().expect("it was just added");
+        let (count, bytes) = run.measure().await;
+        self.key_len_max = self.key_len_max.max(run.codec.text_len_max());
+        self.count += count;
+        self.bytes += bytes;
+        if count == 0
+            && let Some(run) = runs.pop_back()
+        {
+            mill.end_out(run.id);
+        }
+        count
+    }
+
+    /// How many keys are left to write.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// How many bytes they have in all.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The length of the longest.
+    pub fn key_len_max(&self) -> usize {
+        self.key_len_max
+    }
+
+    /// How much memory it takes that is as large as the keys themselves.
+    pub fn text_in_memory(&self) -> usize {
+        if let Keys::Texts { lines, .. } = &self.keys { lines.capacity() } else { 0 }
+    }
+
+    /// Gives the next keys to `each`: at most `count`, and fewer where some are left out.
+    pub fn write(&mut self, count: u32, mut each: impl FnMut(&[u8])) -> Result<(), Withdrawn> {
+        let (mut written, mut bytes) = (0, 0);
+        let mut each = |key: &[u8]| {
+            each(key);
+            written += 1;
+            bytes += key.len() as u64;
+        };
+        let count = count.min(self.count);
+        match &mut self.keys {
+            Keys::Uuids(uuids) => uuids.make(count, each),
+            Keys::Texts { lines, at } => {
+                for key in lines[*at..].split(|byte| *byte == b'\n').take(count as usize) {
+                    each(key);
+                    *at += key.len() + 1;
+                }
+            }
+            Keys::Ordinals(ordinals) => ordinals.write(count.into(), &mut each)?,
+        }
+        self.count -= written;
+        self.bytes -= bytes;
+        if self.count == 0
+            && let Keys::Ordinals(ordinals) = &mut self.keys
+        {
+            ordinals.spend_rest();
+        }
+        Ok(())
+    }
+}
+
+impl Ordinals {
+    /// Gives the keys of the next ordinals to `each`, of one run at most.
+    fn write(&mut self, count: u64, each: impl FnMut(&[u8])) -> Result<(), Withdrawn> {
+        let Some(run) = self.runs.front_mut() else {
+            // Counted and written by the same rules, so there is as much of both.
+            return if count == 0 { Ok(()) } else { Err(Withdrawn) };
+        };
+        if !self.mill.is_out(&run.id) {
+            return Err(Withdrawn);
+        }
+        let end = run.ordinals.end.min(run.ordinals.start.saturating_add(count));
+        let ordinals = run.ordinals.start..end;
+        // From here on they are gone, whatever happens to their text.
+        run.ordinals.start = end;
+        run.write(ordinals, each);
+        if run.ordinals.is_empty()
+            && let Some(run) = self.runs.pop_front()
+        {
+            self.mill.end_out(run.id);
+        }
+        Ok(())
+    }
+
+    /// Ends what is left behind the last key: it was looked at and makes none.
+    fn spend_rest(&mut self) {
+        for run in self.runs.drain(..) {
+            self.mill.end_out(run.id);
+        }
+    }
+}
+
+impl Drop for Ordinals {
+    fn drop(&mut self) {
+        // The last run first, so that what was drawn first is drawn again first.
+        for run in self.runs.drain(..).rev() {
+            self.mill.take_in(run.id, run.ordinals);
+        }
+    }
+}
+
+impl Run {
+    /// What was just drawn; `discards` is what the mill said before. `None` where it must not be used.
+    pub(super) fn new(space: &Space, ordinals: Range<u64>, discards: u64) -> Option<Run> {
+        let id = space.mill.put_out(&ordinals, discards)?;
+        Some(Run {
+            id,
+            skips: space.keys.skips().within(&ordinals),
+            ordinals,
+            // After the draw: it may be the first of a new generation.
+            codec: space.codec_now(),
+            blocklist: space.blocklist.load_full(),
+        })
+    }
+
+    /// How many keys it has, and how many bytes these have.
+    async fn measure(&self) -> (u32, u64) {
+        let Range { mut start, end } = self.ordinals;
+        if self.is_regular() {
+            let count = end - start - self.skips.len() as u64;
+            let bytes = count * self.codec.text_len_max() as u64;
+            return (u32::try_from(count).expect("no more than were asked for"), bytes);
+        }
+        let (mut count, mut bytes) = (0, 0);
+        while start < end {
+            turn().await;
+            let piece = start..end.min(start.saturating_add(PIECE));
+            start = piece.end;
+            self.write(piece, |key| {
+                count += 1;
+                bytes += key.len() as u64;
+            });
+        }
+        (count, bytes)
+    }
+
+    /// Whether every ordinal but the skips has a key, and all keys have the same length.
+    fn is_regular(&self) -> bool {
+        let fixed_length = self.codec.count() == 1 && self.codec.shape().length() > 0;
+        fixed_length && self.blocklist.is_empty()
+    }
+
+    fn write(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) {
+        let shape = self.codec.shape();
+        without(&self.skips, ordinals, |run| {
+            self.codec.keys(run, |_, key| {
+                if !self.blocklist.blocks(shape.after_prefix(key)) {
+                    each(key);
+                }
+            });
+        });
+    }
+}

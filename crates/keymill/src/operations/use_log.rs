@@ -1,0 +1,283 @@
+//! The ledger: every key on record, with its time and its caller, before it is handed out.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use arc_swap::ArcSwap;
+
+use super::take::{FRUITLESS_MAX, yield_often};
+use super::{Service, ServiceError, Space};
+use crate::fence::floors::{Floors, floor_of};
+use crate::fence::group_commit::GroupCommit;
+use crate::fence::make_sure_or_burn;
+use crate::source::leased::{Drawn, NotReady};
+use crate::store::key_rows::{Claimed, KeyPlace, KeyUse, LastUse, Uses};
+use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
+
+/// The most keys of one commit.
+const KEYS_MAX: usize = 10_000;
+
+/// Notes keys of one space, many takes to a commit. The task that does begins with the first of them.
+pub(super) struct Ledger {
+    writer: Arc<Writer>,
+    runtime: tokio::runtime::Handle,
+    group: OnceLock<GroupCommit<Vec<KeyUse>, Vec<bool>>>,
+}
+
+impl Ledger {
+    async fn note(&self, uses: Vec<KeyUse>) -> Result<Vec<bool>, StoreError> {
+        let group = self.group.get_or_init(|| {
+            let writer = self.writer.clone();
+            let commit = move |asked| {
+                let writer = writer.clone();
+                async move { writer.write(asked).await }
+            };
+            GroupCommit::start(&self.runtime, KEYS_MAX, Vec::len, commit)
+        });
+        group.ask(uses).await
+    }
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ledger({:?})", self.group.get())
+    }
+}
+
+impl Service {
+    /// The ledger of a space whose store can keep one.
+    pub(super) fn ledger(
+        &self,
+        pooled: bool,
+        record: &Arc<ArcSwap<SpaceRecord>>,
+    ) -> Option<Ledger> {
+        let inner = &self.inner;
+        inner.store.keys().filter(|keys| keys.notes_keys())?;
+        let writer = Arc::new(Writer {
+            space: record.load().name.clone(),
+            instance: inner.instance.id.clone(),
+            store: inner.store.clone(),
+            floors: inner.floors.clone(),
+            pooled,
+            record: record.clone(),
+            last: Mutex::default(),
+        });
+        Some(Ledger { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
+    }
+}
+
+/// Keys that were drawn and are not on record yet, each with the number that was drawn.
+#[derive(Default)]
+struct Slip {
+    uses: Vec<KeyUse>,
+    numbers: Vec<u64>,
+}
+
+impl Slip {
+    fn len(&self) -> u32 {
+        u32::try_from(self.uses.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Space {
+    /// Takes keys of a space where a key may have to be on record before it leaves. All are drawn
+    /// before one is noted, so that a take which is refused has put none on record.
+    pub(super) async fn take_on_record(
+        &self,
+        count: u32,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<u32, ServiceError> {
+        let (mut given, mut noted) = (0, 0);
+        let deadline = self.mill.deadline();
+        // Keys of a pool that are on record already, as used by this instance.
+        let mut free = Drawn::of(&self.mill);
+        while given < count {
+            let (mut slip, mut last, mut fruitless) = (Slip::default(), false, 0);
+            let mut drawn = Drawn::of(&self.mill);
+            while given + slip.len() < count {
+                let left = count - given - slip.len();
+                match self.mill.draw(left.into(), deadline).await {
+                    Ok(ordinals) => {
+                        drawn.add(ordinals.clone());
+                        let (tried, had) = (ordinals.end - ordinals.start, given + slip.len());
+                        given += self.gather(ordinals, caller, &mut slip, &mut free, &mut each);
+                        if given + slip.len() > had {
+                            fruitless = 0;
+                            continue;
+                        }
+                        drawn.spend_last();
+                        fruitless += tried;
+                        self.check_fruitless(fruitless, FRUITLESS_MAX)?;
+                        yield_often(fruitless, tried).await;
+                    }
+                    Err(why) => {
+                        let ends = matches!(why, NotReady::Exhausted { .. } | NotReady::Sealed);
+                        last = noted > 0 || (ends && given + slip.len() > 0);
+                        if last {
+                            break;
+                        }
+                        return Err(self.refusal(why));
+                    }
+                }
+            }
+            // From here on they may be on record: what is not, `note` puts back.
+            drawn.keep();
+            match self.note(slip, &mut each).await {
+                Ok(count) => (given, noted) = (given + count, noted + count),
+                // Those on record are the caller's: fewer keys are better than lost ones.
+                Err(_) if noted > 0 => last = true,
+                Err(error) => return Err(error),
+            }
+            // Of the last keys, others may have been given all.
+            if last && given > 0 {
+                break;
+            }
+        }
+        free.keep();
+        Ok(given)
+    }
+
+    /// Hands out the keys of what was drawn, those that have to be on record after they are, and
+    /// counts them.
+    pub(super) async fn hand_out(
+        &self,
+        drawn: Range<u64>,
+        caller: &str,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<u32, ServiceError> {
+        let (mut slip, mut free) = (Slip::default(), Drawn::of(&self.mill));
+        let given = self.gather(drawn, caller, &mut slip, &mut free, &mut each);
+        free.keep();
+        Ok(given + self.note(slip, each).await?)
+    }
+
+    /// Turns what was drawn into keys: those that need not be noted are given to `each`, added to
+    /// `free` and counted, the others put on the slip.
+    fn gather(
+        &self,
+        drawn: Range<u64>,
+        caller: &str,
+        slip: &mut Slip,
+        free: &mut Drawn<'_>,
+        mut each: impl FnMut(&[u8]),
+    ) -> u32 {
+        let mut count = 0;
+        let mut note = |number, id, key: &str| {
+            slip.uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
+            slip.numbers.push(number);
+        };
+        match &self.claims {
+            Some(claims) => claims.keys(drawn, |number, Claimed { id, key }, reserved| {
+                if reserved {
+                    note(number, *id, key);
+                } else {
+                    each(key.as_bytes());
+                    free.add(number..number + 1);
+                    count += 1;
+                }
+            }),
+            None => {
+                let each = &mut |ordinal: u64, key: &str| note(ordinal, ordinal.cast_signed(), key);
+                (self.writer())(drawn, each);
+            }
+        }
+        count
+    }
+
+    /// Puts keys on record, hands out those that may go, and counts them. Keys that the store has
+    /// refused come back to be drawn again; those whose record is in doubt are burned.
+    async fn note(
+        &self,
+        slip: Slip,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> Result<u32, ServiceError> {
+        if slip.uses.is_empty() {
+            return Ok(0);
+        }
+        let ledger = self.ledger.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
+        let (mut count, mut lost) = (0, false);
+        for (place, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
+            let may_go = match ledger.note(uses.to_vec()).await {
+                Ok(may_go) => may_go,
+                Err(error) => {
+                    let doubtful =
+                        if matches!(error, StoreError::InDoubt(_)) { uses.len() } else { 0 };
+                    let refused = &slip.numbers[place * KEYS_MAX + doubtful..];
+                    // Backwards, so that they are drawn again in their order.
+                    refused.iter().rev().for_each(|&it| self.mill.put_back(it..it + 1));
+                    // The first ones are on record.
+                    if count > 0 {
+                        break;
+                    }
+                    return Err(error.into());
+                }
+            };
+            for (used, _) in uses.iter().zip(&may_go).filter(|(_, may_go)| **may_go) {
+                each(used.key.as_bytes());
+                count += 1;
+            }
+            lost |= may_go.contains(&false);
+        }
+        if let Some(claims) = self.claims.as_ref().filter(|_| lost) {
+            slip.numbers.iter().for_each(|&number| claims.lose(&(number..number + 1)));
+        }
+        Ok(count)
+    }
+}
+
+/// What a commit needs.
+struct Writer {
+    space: String,
+    instance: String,
+    store: Arc<dyn Store>,
+    floors: Arc<Floors>,
+    pooled: bool,
+    /// With how long used keys live, as the settings say at present.
+    record: Arc<ArcSwap<SpaceRecord>>,
+    /// The last key that was noted.
+    last: Mutex<Option<LastUse>>,
+}
+
+impl Writer {
+    fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
+        self.last.lock().expect("nothing panics while it is held")
+    }
+
+    async fn write(&self, asked: Vec<Vec<KeyUse>>) -> Result<Vec<Vec<bool>>, StoreError> {
+        let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
+        let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
+        let last = self.last().clone();
+        let uses = Uses {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            keys: asked.into_iter().flatten().collect(),
+            pooled: self.pooled,
+            ttl: self.record.load().tuning.ttl(),
+            last,
+            floor: floor_of(&self.floors, &self.space).await?,
+        };
+        let noted = keys.note(&uses).await?;
+        let first = uses.keys.iter().zip(&noted.may_go).find(|(_, may_go)| **may_go);
+        let first = first.map(|(used, _)| Claimed { id: used.id, key: used.key.clone() });
+        // What goes wrong behind the commit leaves keys on record that nobody was given.
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: noted.mark,
+            evidence: match &first {
+                Some(Claimed { id, key }) => Evidence::Used {
+                    at: KeyPlace { space: self.space.clone(), id: *id, key: key.clone() },
+                    instance: self.instance.clone(),
+                },
+                None => Evidence::Mark,
+            },
+            skips_in: 0..0,
+        };
+        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        if let Some(key) = first {
+            *self.last() = Some(LastUse { key, revision: noted.mark.revision });
+        }
+        let mut may_go = noted.may_go.into_iter();
+        Ok(sizes.into_iter().map(|size| may_go.by_ref().take(size).collect()).collect())
+    }
+}

@@ -1,0 +1,85 @@
+//! Used keys: the record of every key, page by page, and the end of a key.
+
+use keymill_core::Located;
+
+use super::{Service, ServiceError, Space, State, check_caller};
+use crate::fence::floors::floor_of;
+use crate::space::Kind;
+use crate::store::Purpose;
+use crate::store::key_rows::{Found, KeyPlace, Retire, UsedKey, UsedPage, key_id};
+
+impl Service {
+    /// Used keys by time.
+    pub async fn used(&self, page: &UsedPage) -> Result<Vec<UsedKey>, ServiceError> {
+        self.check_exists(&page.space).await?;
+        check_caller(page.caller.as_deref().unwrap_or_default())?;
+        // Nobody in particular is everybody.
+        let caller = page.caller.clone().filter(|caller| !caller.is_empty());
+        let page = UsedPage { caller, ..page.clone() };
+        Ok(self.key_store(&page.space)?.used_page(&page).await?)
+    }
+
+    /// Retires a key that was handed out: it never comes back.
+    pub async fn retire(&self, name: &str, key: &str) -> Result<UsedKey, ServiceError> {
+        let space = self.space(name).await?;
+        let keys = self.key_store(name)?;
+        let explanation = self.explain(name, key).await?;
+        let refuse = |problem: &str| {
+            let (space, key) = (name.to_owned(), key.to_owned());
+            ServiceError::NotRetirable { space, key, problem: problem.to_owned() }
+        };
+        if space.is_digest() {
+            return Err(refuse("it is the key of an input, which never changes"));
+        }
+        let used_at = match explanation.state {
+            State::Issued | State::Leased | State::Retired => {
+                let used_at = explanation.used.as_ref().map(|used| used.used_at);
+                let leased_at = explanation.lease.as_ref().map(|lease| lease.granted_at);
+                used_at.or(leased_at).unwrap_or(space.record().created_at)
+            }
+            _ => return Err(refuse(&explanation.reason)),
+        };
+        let canonical = explanation.key.unwrap_or_else(|| key.to_owned());
+        let at = self.place_of(&space, &canonical).await?;
+        let at = at.ok_or_else(|| refuse("it is neither generated nor from a pool"))?;
+        let instance = self.inner.instance.id.clone();
+        let floor = floor_of(&self.inner.floors, name).await?;
+        Ok(keys.retire(&Retire { at, used_at, instance, floor }).await?)
+    }
+
+    /// The row of a key, where it can have one.
+    pub(super) async fn found(
+        &self,
+        space: &Space,
+        key: &str,
+    ) -> Result<Option<Found>, ServiceError> {
+        let Some(keys) = self.inner.store.keys() else { return Ok(None) };
+        match self.place_of(space, key).await? {
+            Some(at) => Ok(keys.find(&at).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the row of a key is: a key tells its ordinal, and in a pool the ordinal tells the fill
+    /// that wrote it.
+    async fn place_of(&self, space: &Space, key: &str) -> Result<Option<KeyPlace>, ServiceError> {
+        let store = &self.inner.store;
+        let place = |id| KeyPlace { space: space.name.clone(), id, key: key.to_owned() };
+        let pooled = space.record().definition.kind == Kind::Pooled;
+        if pooled
+            && let Some(imported) = self.key_store(&space.name)?.imported(&space.name, key).await?
+        {
+            return Ok(Some(imported));
+        }
+        let Ok(Located::Ordinal(ordinal)) = space.codec().ordinal(key.as_bytes()) else {
+            return Ok(None);
+        };
+        if !pooled {
+            return Ok(Some(place(ordinal.cast_signed())));
+        }
+        let fill = store.lease_of(&space.name, ordinal).await?;
+        let fill =
+            fill.filter(|fill| fill.purpose == Purpose::Fill && fill.ordinals.contains(&ordinal));
+        Ok(fill.map(|fill| place(key_id(fill.lease, ordinal - fill.ordinals.start))))
+    }
+}

@@ -1,0 +1,18 @@
+//! Sources: what takes draw from, in memory and without a lock.
+//!
+//! `operations` draws on every take, and `supply` keeps a source filled in the background. Nothing here
+//! does I/O or asks a store.
+//!
+//! - [`leased`]: a mill, which draws from the ordinals of at most two leases ([`lease`]).
+//! - [`ticks`]: IDs made of the time, inside a window of a worker.
+//! - [`claimed_keys`]: keys of a pool that this process alone may hand out.
+//! - `uuids`: keys that no store has to know.
+
+mod atomics;
+pub mod claimed_keys;
+pub mod lease;
+#[cfg(test)]
+mod lease_tests;
+pub mod leased;
+pub mod ticks;
+pub(crate) mod uuids;

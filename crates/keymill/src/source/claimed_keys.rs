@@ -1,0 +1,137 @@
+//! Claims: keys of a pool that this process alone may hand out.
+//!
+//! `supply` adds what it has claimed; the mill of the space then hands out their numbers, which this
+//! file turns into keys. Nothing here does I/O.
+//!
+//! # Invariants
+//!
+//! - A number stands for one key, for as long as the process lives: numbers only rise. Since the mill
+//!   draws a number once, a key is handed out once.
+//! - Keys that nobody looked up before they were forgotten are lost, not handed out again.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+use crate::store::key_rows::Claimed;
+
+/// How many spent claims are kept for those who drew a number and were paused before they looked.
+const SPENT_KEPT: usize = 4;
+
+/// The claims of one space.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// By number.
+    batches: ArcSwap<Vec<Arc<Batch>>>,
+    next: AtomicU64,
+}
+
+/// What one claim brought.
+#[derive(Debug)]
+struct Batch {
+    start: u64,
+    keys: Vec<Claimed>,
+    /// Whether they have to be noted before they are handed out; whatever the settings say by then.
+    reserved: bool,
+    /// The store has given them to others: nothing of it may be handed out any more.
+    lost: AtomicBool,
+}
+
+impl Claims {
+    /// Takes claimed keys in and numbers them.
+    pub fn add(&self, keys: Vec<Claimed>, reserved: bool) -> Range<u64> {
+        let count = keys.len() as u64;
+        let start = self.next.fetch_add(count, Ordering::Relaxed);
+        let batch = Arc::new(Batch { start, keys, reserved, lost: AtomicBool::new(false) });
+        self.batches.rcu(|known| {
+            let mut all = Vec::clone(known);
+            all.push(batch.clone());
+            all
+        });
+        start..start + count
+    }
+
+    /// Gives the keys of numbers that were drawn to `each`: with their number, and whether they are
+    /// only reserved.
+    pub fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(u64, &Claimed, bool)) {
+        for batch in self.batches.load().iter() {
+            if !batch.lost.load(Ordering::Relaxed) {
+                let first = numbers.start.max(batch.start);
+                let part = (first..).zip(batch.part(&numbers));
+                part.for_each(|(number, claimed)| each(number, claimed, batch.reserved));
+            }
+        }
+    }
+
+    /// Drops the rest of the claims that these numbers are of: others have them now.
+    pub fn lose(&self, numbers: &Range<u64>) {
+        for batch in self.batches.load().iter() {
+            if !batch.part(numbers).is_empty() {
+                batch.lost.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Forgets claims that were drawn to their end long ago; `lowest` is the first that was not.
+    pub fn forget_below(&self, lowest: u64) {
+        let spent = |batch: &Arc<Batch>| batch.start + batch.keys.len() as u64 <= lowest;
+        let all = self.batches.load();
+        let spent = all.iter().take_while(|batch| spent(batch)).count();
+        let forgotten = spent.saturating_sub(SPENT_KEPT);
+        if forgotten > 0 {
+            self.batches.rcu(|known| known[forgotten..].to_vec());
+        }
+    }
+}
+
+impl Batch {
+    /// The keys among these numbers.
+    fn part(&self, numbers: &Range<u64>) -> &[Claimed] {
+        let place = |number: u64| {
+            let place = usize::try_from(number.saturating_sub(self.start)).unwrap_or(usize::MAX);
+            place.min(self.keys.len())
+        };
+        &self.keys[place(numbers.start)..place(numbers.end)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_turned_into_their_keys_across_claims() {
+        let claims = Claims::default();
+        assert_eq!(claims.add(claimed(["a", "b"]), false), 0..2);
+        assert_eq!(claims.add(claimed(["c", "d", "e"]), true), 2..5);
+        check(&claims, 0..5, &["a", "b", "c", "d", "e"]);
+        check(&claims, 1..4, &["b", "c", "d"]);
+        check(&claims, 4..5, &["e"]);
+        check(&claims, 5..9, &[]);
+    }
+
+    #[test]
+    fn what_was_lost_or_forgotten_is_not_handed_out() {
+        let claims = Claims::default();
+        for key in ["a", "b", "c", "d", "e", "f"] {
+            claims.add(claimed([key]), false);
+        }
+        claims.lose(&(2..3));
+        check(&claims, 0..6, &["a", "b", "d", "e", "f"]);
+        claims.forget_below(6);
+        check(&claims, 0..6, &["d", "e", "f"]);
+    }
+
+    fn claimed<const N: usize>(keys: [&str; N]) -> Vec<Claimed> {
+        keys.map(|key| Claimed { id: 0, key: key.to_owned() }).into()
+    }
+
+    #[track_caller]
+    fn check(claims: &Claims, numbers: Range<u64>, expected: &[&str]) {
+        let mut found = Vec::new();
+        claims.keys(numbers, |_, claimed, _| found.push(claimed.key.clone()));
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,105 @@
+//! Digests: keys that are made of inputs, as a store is asked for them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::store::{Floor, Mark, SpaceRecord, StoreError};
+
+/// Inputs to digest.
+#[derive(Debug, Clone)]
+pub struct DigestBatch {
+    /// In which space.
+    pub space: String,
+    /// The inputs.
+    pub inputs: Vec<DigestInput>,
+    /// Of how many generations of the space the last one's keys are the candidates.
+    pub generations: usize,
+    /// What the space must have reached.
+    pub floor: Floor,
+}
+
+/// An input to digest.
+#[derive(Debug, Clone)]
+pub struct DigestInput {
+    /// What tells the input from every other.
+    pub hash: [u8; 32],
+    /// The keys to try, in this order.
+    pub candidates: Vec<String>,
+}
+
+/// What became of inputs.
+#[derive(Debug, Clone)]
+pub struct Digested {
+    /// How far the space has come.
+    pub mark: Mark,
+    /// For each, in their order: its key, or none where all candidates are others'.
+    pub keys: Vec<Option<DigestKey>>,
+}
+
+/// The key of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestKey {
+    /// The key.
+    pub key: String,
+    /// Which candidate it was, if it was made just now.
+    pub made: Option<usize>,
+}
+
+// Redis compares them in its script.
+#[cfg_attr(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
+impl DigestBatch {
+    /// Refuses candidates of an earlier generation than the space's last: after a rollback, only keys of
+    /// a new length cannot have been given before.
+    pub(in crate::store) fn check_generations(
+        &self,
+        space: &SpaceRecord,
+    ) -> Result<(), StoreError> {
+        if self.generations == space.definition.generations() {
+            return Ok(());
+        }
+        Err(StoreError::Outdated(self.space.clone()))
+    }
+}
+
+// Redis chooses in a script, and SQLite row by row.
+#[cfg_attr(not(any(feature = "mysql", feature = "postgres")), allow(dead_code))]
+impl DigestBatch {
+    /// The key of each input: the one it has, or the first of its candidates that nobody has; `None`
+    /// where all are taken.
+    pub(in crate::store) fn choose(
+        &self,
+        mut known: HashMap<Vec<u8>, String>,
+        mut taken: HashSet<String>,
+        sealed: bool,
+    ) -> Result<Vec<Option<DigestKey>>, StoreError> {
+        let mut keys = Vec::with_capacity(self.inputs.len());
+        for input in &self.inputs {
+            if let Some(key) = known.get(&input.hash[..]) {
+                keys.push(Some(DigestKey { key: key.clone(), made: None }));
+                continue;
+            }
+            if sealed {
+                return Err(StoreError::Sealed(self.space.clone()));
+            }
+            let free = input.candidates.iter().position(|key| !taken.contains(key));
+            keys.push(free.map(|number| {
+                let key = input.candidates[number].clone();
+                taken.insert(key.clone());
+                // The same input may come twice in one batch.
+                known.insert(input.hash.to_vec(), key.clone());
+                DigestKey { key, made: Some(number) }
+            }));
+        }
+        Ok(keys)
+    }
+
+    /// The inputs that were given a new key, with it.
+    pub(in crate::store) fn made<'a>(
+        &'a self,
+        keys: &'a [Option<DigestKey>],
+    ) -> impl Iterator<Item = (&'a DigestInput, &'a str)> {
+        self.inputs.iter().zip(keys).filter_map(|(input, key)| {
+            let key = key.as_ref().filter(|key| key.made.is_some())?;
+            Some((input, key.key.as_str()))
+        })
+    }
+}

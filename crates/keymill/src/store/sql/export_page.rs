@@ -1,0 +1,97 @@
+//! What the SQL stores share when a keyspace is moved: where a page of rows begins, and what of a file
+//! may go into their tables.
+//!
+//! `postgres` and `mysql` call it; it knows no database. A file may have been edited, so nothing of
+//! it is taken for a number of ours, or put into a statement, before it was looked at here.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::instance::Instance;
+use crate::store::export::{MovedRow, RowsPage};
+use crate::store::key_rows::{ERA_MAX, KeyId, first_id};
+use crate::store::{ERA, SpaceRecord, StoreError};
+
+/// How many digits an input has: 32 bytes in hexadecimal.
+const INPUT_DIGITS: usize = 64;
+
+/// The number after which a page begins, where the table is in the order of numbers.
+pub(in crate::store) fn after_number(page: &RowsPage) -> Result<i64, StoreError> {
+    let Some(after) = &page.after else { return Ok(i64::MIN) };
+    after.parse().map_err(|_| StoreError::Broken(format!("no page of rows begins after `{after}`")))
+}
+
+/// The text after which a page begins, where the table is in the order of keys or inputs.
+pub(in crate::store) fn after_text(page: &RowsPage) -> &str {
+    // Neither a key nor an input is empty.
+    page.after.as_deref().unwrap_or_default()
+}
+
+/// The lowest id of a key that waits in the pool of a space: what lies below was there before an
+/// advance, and is nobody's any more. `None` where there can be none.
+pub(in crate::store) fn first_available(space: &SpaceRecord) -> Option<KeyId> {
+    (space.mark.revision / ERA <= ERA_MAX).then(|| first_id(space.mark.revision))
+}
+
+/// A number of a file, as a column has it.
+pub(in crate::store) fn whole(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| {
+        StoreError::Broken(format!(
+            "the export has the number {value}, which is larger than any that keymill writes: it is \
+             damaged. Export the keyspace again"
+        ))
+    })
+}
+
+/// An input of a file, which is hexadecimal for certain.
+pub(in crate::store) fn checked_input(input: &str) -> Result<&str, StoreError> {
+    if input.len() == INPUT_DIGITS && input.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Ok(input);
+    }
+    Err(StoreError::Broken(format!(
+        "the export has the input `{input}`, which is not {INPUT_DIGITS} hexadecimal digits: it is \
+         damaged. Export the keyspace again"
+    )))
+}
+
+/// The holders of leases by id, which is the order in which all lock them; each with the time of its
+/// last lease among these rows.
+pub(in crate::store) fn holders(rows: &[MovedRow]) -> BTreeMap<&str, (&Instance, Timestamp)> {
+    let mut holders = BTreeMap::new();
+    for row in rows {
+        if let MovedRow::Lease { holder, granted_at, .. } = row {
+            holders.insert(holder.id.as_str(), (holder, *granted_at));
+        }
+    }
+    holders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::export::Part;
+
+    #[test]
+    fn a_page_begins_after_a_number_or_with_the_first_of_all() {
+        let after = |after: Option<&str>| {
+            let (space, after) = ("s".to_owned(), after.map(str::to_owned));
+            after_number(&RowsPage { space, part: Part::Used, after, limit: 1 })
+        };
+        assert_eq!(after(None).unwrap(), i64::MIN);
+        assert_eq!(after(Some("12")).unwrap(), 12);
+        assert!(matches!(after(Some("twelve")), Err(StoreError::Broken(_))));
+    }
+
+    #[test]
+    fn what_a_damaged_file_has_reaches_no_statement() {
+        assert_eq!(whole(i64::MAX.unsigned_abs()).unwrap(), i64::MAX);
+        assert!(matches!(whole(1 << 63), Err(StoreError::Broken(_))));
+        let good = "0123456789abcdefABCDEF0123456789".repeat(2);
+        assert_eq!(checked_input(&good).unwrap(), good);
+        let quoted = format!("{}'", &good[1..]);
+        for bad in ["", "00", "g0".repeat(32).as_str(), quoted.as_str()] {
+            assert!(matches!(checked_input(bad), Err(StoreError::Broken(_))), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Variables of a session that change what statements mean.
+//!
+//! Any of them may have another default on a server: a `sql_select_limit` of 5 would hide all but five
+//! of the keys that are in use. And a proxy may put another server behind a connection. So `tx` sets
+//! them at the beginning of each transaction, and reads them back together with the identity of the
+//! store; what follows is decided only where they are as they should be.
+
+use mysql_async::Row;
+
+use super::rows::column;
+use crate::store::connections::LOCK_MAX;
+
+macro_rules! set {
+    () => {
+        "SET SESSION sql_select_limit = 18446744073709551615, sql_safe_updates = 0, \
+         sql_mode = 'STRICT_ALL_TABLES', time_zone = '+00:00', completion_type = 0, \
+         innodb_lock_wait_timeout = 3"
+    };
+}
+
+/// The same variables, as the server shows them then.
+const SHOWN: [(&str, &str); 6] = [
+    ("sql_select_limit", "18446744073709551615"),
+    ("sql_safe_updates", "0"),
+    ("sql_mode", "STRICT_ALL_TABLES"),
+    ("time_zone", "+00:00"),
+    ("completion_type", "NO_CHAIN"),
+    ("innodb_lock_wait_timeout", "3"),
+];
+const _: () = assert!(LOCK_MAX.as_secs() == 3, "it is written out above");
+
+/// Begins a transaction, in one round trip. A server that has become read-only refuses it, unless the
+/// user is exempt from that.
+pub(super) const BEGIN: &str = concat!("START TRANSACTION READ WRITE; ", set!());
+
+/// What a new connection is told, for what is read outside of transactions. The isolation cannot be
+/// changed inside of one.
+pub(super) const CONNECT: &str = concat!(
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION autocommit = 1; ",
+    set!()
+);
+
+/// What was found when a transaction looked at its server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All is as it should be; the identity of the store.
+    Good(String),
+    /// The server takes no writes any more.
+    ReadOnly,
+    /// A variable has another value than it was given.
+    Changed(String),
+}
+
+/// A statement that reads the identity of the store and everything that it depends on whether the
+/// transaction may go on. `isolation` is this server's name for the isolation of transactions.
+pub(super) fn look_at(isolation: &str) -> String {
+    let variables = SHOWN.map(|(name, _)| format!("@@{name}")).join(", ");
+    // A limit in the statement overrides that of the session.
+    format!("SELECT identity, @@GLOBAL.read_only, @@{isolation}, {variables} FROM store LIMIT 1")
+}
+
+impl Look {
+    /// From the row that [`look_at`] reads.
+    pub(super) fn of(row: &Row, isolation: &str) -> Look {
+        let values: Vec<String> = (0..row.len()).map(|number| column(row, number)).collect();
+        Look::judge(&values, isolation)
+    }
+
+    fn judge(values: &[String], isolation: &str) -> Look {
+        let [identity, read_only, variables @ ..] = values else {
+            return Look::Changed("the server's answer is cut off".to_owned());
+        };
+        // A user may be exempt from it, and would go on where nobody follows.
+        if !["0", "OFF"].contains(&read_only.as_str()) {
+            return Look::ReadOnly;
+        }
+        let expected = [(isolation, "READ-COMMITTED")].into_iter().chain(SHOWN);
+        for (found, (name, wanted)) in variables.iter().zip(expected) {
+            if found != wanted {
+                return Look::Changed(format!(
+                    "{name} is `{found}`, although keymill set it to `{wanted}`; the server, or a \
+                     proxy in front of it, may have changed it"
+                ));
+            }
+        }
+        Look::Good(identity.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_shows_is_good_only_as_it_was_set() {
+        let good = ["id", "0", "READ-COMMITTED"].into_iter().chain(SHOWN.map(|(_, shown)| shown));
+        let good: Vec<String> = good.map(str::to_owned).collect();
+        let with = |place: usize, value: &str| {
+            let mut values = good.clone();
+            value.clone_into(&mut values[place]);
+            Look::judge(&values, "tx_isolation")
+        };
+        assert_eq!(with(1, "OFF"), Look::Good("id".to_owned()));
+        for on in ["1", "ON", "NO_LOCK"] {
+            assert_eq!(with(1, on), Look::ReadOnly);
+        }
+        for place in 2..good.len() {
+            let name = if place == 2 { "tx_isolation" } else { SHOWN[place - 3].0 };
+            let Look::Changed(problem) = with(place, "5") else { panic!("{name} was not noticed") };
+            assert!(problem.starts_with(&format!("{name} is `5`")), "{problem}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_set_is_read_back() {
+        for (name, shown) in SHOWN {
+            assert!(BEGIN.contains(&format!("{name} = ")), "{name} is not set");
+            assert!(look_at("tx_isolation").contains(&format!("@@{name}")), "{name} is not read");
+            assert!(!shown.is_empty());
+        }
+        assert_eq!(BEGIN.matches(" = ").count(), SHOWN.len());
+    }
+}

@@ -1,0 +1,375 @@
+//! A connection to a SQLite file, the thread that owns it, and what is looked at to keep it safe.
+//!
+//! # Invariants
+//!
+//! - The database file is opened by SQLite alone. Closing any other descriptor of it would drop
+//!   the locks that SQLite holds, and the next process to close the database would remove the
+//!   log under us.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, TrySendError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tokio::sync::oneshot;
+
+use super::file::{floor_file, sibling};
+use super::filesystem::{OtherPath, filesystem, paths};
+use super::{Tx, fold_error};
+use crate::store::floor_file::FloorReader;
+use crate::store::sql::migrations;
+use crate::store::{Finding, StoreError, Verdict};
+
+/// Marks a file as keymill's: "kmil".
+const APPLICATION_ID: i32 = 0x6b6d_696c;
+/// How long SQLite waits for another process's lock.
+pub(super) const BUSY_MAX: Duration = Duration::from_secs(3);
+/// How long a caller waits for its turn and its answer.
+const CALL_MAX: Duration = Duration::from_secs(8);
+const QUEUE_MAX: usize = 256;
+
+mod embedded {
+    refinery::embed_migrations!("migrations/sqlite");
+}
+
+/// One open connection and the files it is open on.
+pub(super) struct Db {
+    pub(super) connection: Connection,
+    path: PathBuf,
+    files: Files,
+    /// The floors that all processes on this file share, as far as they were read.
+    floors: RefCell<FloorReader>,
+    /// Whether nothing was in it when it was opened.
+    pub(super) was_empty: bool,
+    /// Whether another path to the file was found and logged.
+    noticed: bool,
+}
+
+/// What the paths of a database, of its log and of the log's index name now: their devices and
+/// inodes.
+#[derive(Debug, PartialEq, Eq)]
+struct Files {
+    database: FileId,
+    log: Option<FileId>,
+    log_index: Option<FileId>,
+}
+
+type FileId = (u64, u64);
+
+impl Db {
+    /// Opens a file that is there, if it is keymill's. One that is empty is still nobody's: then
+    /// `if_empty` says what becomes of it.
+    pub(super) fn open(path: &Path, if_empty: Result<(), StoreError>) -> Result<Db, StoreError> {
+        let before = files(path)?.database;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let fold = |error: rusqlite::Error| fold_error(path, &error);
+        let connection = Connection::open_with_flags(path, flags).map_err(fold)?;
+        connection.busy_timeout(BUSY_MAX).map_err(fold)?;
+        let (files_now, path_now) = (files(path)?, path.to_owned());
+        let mut db = Db {
+            connection,
+            path: path_now,
+            files: files_now,
+            floors: RefCell::new(FloorReader::new(&floor_file(path))),
+            was_empty: false,
+            noticed: false,
+        };
+        // Nothing is written to a file before it is known whose it is.
+        db.was_empty = check_owner(&db.connection, path)?;
+        if db.was_empty {
+            if_empty?;
+        }
+        let connection = &db.connection;
+        connection.pragma_update(None, "journal_mode", "wal").map_err(fold)?;
+        connection.pragma_update(None, "synchronous", "full").map_err(fold)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // The first read opens the log, which from then on stays for as long as we do.
+        let read = "SELECT count(*) FROM sqlite_schema";
+        connection.query_row(read, [], |row| row.get::<_, i64>(0)).map_err(fold)?;
+        db.files = files(path)?;
+        if db.files.database != before {
+            let path = path.display();
+            return Err(StoreError::Unavailable(format!(
+                "{path} was replaced while it was opened"
+            )));
+        }
+        // Read back, because SQLite answers a setting it cannot have with another one.
+        if db.pragma_text("journal_mode")? != "wal" || db.pragma_number("synchronous")? != 2 {
+            let path = path.display();
+            let problem = "cannot be put into WAL mode with full synchronisation";
+            return Err(StoreError::Broken(format!("{path} {problem}")));
+        }
+        Ok(db)
+    }
+
+    /// Brings the schema up to date; the names of what was applied.
+    pub(super) fn migrate(&mut self) -> Result<Vec<String>, StoreError> {
+        self.connection
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(|error| self.fold_error(&error))?;
+        let report = migrations::tolerant(embedded::migrations::runner())
+            .run(&mut self.connection)
+            .map_err(|error| self.fold_migration_error(&error))?;
+        Ok(migrations::applied(&report))
+    }
+
+    /// Runs a job on one state of the file: what it reads is all of the time of its first read.
+    pub(super) fn look<T>(
+        &mut self,
+        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.follow_path()?;
+        let path = self.path.clone();
+        let begin = rusqlite::TransactionBehavior::Deferred;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(begin)
+            .map_err(|error| fold_error(&path, &error))?;
+        let answer = job(&Tx::new(transaction, &path, &self.floors))?;
+        match files(&path) {
+            Ok(files) if files == self.files => Ok(answer),
+            _ => {
+                let path = path.display();
+                Err(StoreError::Unavailable(format!("{path} was replaced while it was read")))
+            }
+        }
+    }
+
+    pub(super) fn change<T>(
+        &mut self,
+        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.follow_path()?;
+        self.notice_other_path();
+        let path = self.path.clone();
+        let begin = rusqlite::TransactionBehavior::Immediate;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(begin)
+            .map_err(|error| fold_error(&path, &error))?;
+        let tx = Tx::new(transaction, &path, &self.floors);
+        let answer = job(&tx)?;
+        tx.transaction.commit().map_err(|error| match error.sqlite_error_code() {
+            // A commit that found the database busy has not happened; any other may have.
+            Some(ErrorCode::DatabaseBusy) => fold_error(&path, &error),
+            _ => StoreError::InDoubt(fold_error(&path, &error).to_string()),
+        })?;
+        match files(&path) {
+            Ok(files) if files == self.files => Ok(answer),
+            _ => {
+                let path = path.display();
+                Err(StoreError::InDoubt(format!("{path} was replaced during the commit")))
+            }
+        }
+    }
+
+    /// Opens the file anew when the path names another one than is open.
+    ///
+    /// A log that was removed beside the same file is another matter: SQLite shares the log's
+    /// index among all connections of a process to one file, so opening anew would join the
+    /// removed one, where no other process looks. Then nothing is read or changed any more.
+    pub(super) fn follow_path(&mut self) -> Result<(), StoreError> {
+        let found = files(&self.path)?;
+        if found == self.files {
+            return Ok(());
+        }
+        let path = self.path.display();
+        if found.database == self.files.database {
+            return Err(StoreError::Unavailable(format!(
+                "the log of {path} was removed while this instance was using it; restart the \
+                 instance"
+            )));
+        }
+        if found.log.is_some() && found.log == self.files.log {
+            return Err(StoreError::Unavailable(format!(
+                "{path} was replaced, but the log of the old file is still beside it and would \
+                 damage the new one: stop every instance, remove {path}-wal and {path}-shm, put \
+                 the backup in place again, and start"
+            )));
+        }
+        tracing::warn!(%path, "the database was replaced; opening the new one");
+        let empty = StoreError::Unavailable(format!("{path} is empty"));
+        *self = Db::open(&self.path, Err(empty))?;
+        Ok(())
+    }
+
+    /// Another path to the file may be a backup under way: whoever runs goes on, and nobody starts.
+    fn notice_other_path(&mut self) {
+        if self.noticed {
+            return;
+        }
+        if let Ok(Some(other)) = OtherPath::find(&self.path) {
+            self.noticed = true;
+            let problem = other.describe(&self.path);
+            tracing::warn!(
+                "{problem}. This instance keeps running; no other one starts until then"
+            );
+        }
+    }
+
+    pub(super) fn findings(&mut self, path: &Path) -> Result<Vec<Finding>, StoreError> {
+        self.follow_path()?;
+        let mut findings = Vec::new();
+        let mut find = |setting: &str, found: String, wanted: &str, verdict| {
+            let (setting, wanted) = (setting.to_owned(), wanted.to_owned());
+            findings.push(Finding { setting, found, wanted, verdict });
+        };
+        let safe_if = |safe| if safe { Verdict::Safe } else { Verdict::Unsafe };
+        let mode = self.pragma_text("journal_mode")?;
+        let verdict = safe_if(mode == "wal");
+        find("journal_mode", mode, "wal", verdict);
+        let synchronous = self.pragma_number("synchronous")?;
+        let name = match synchronous {
+            0 => "off",
+            1 => "normal",
+            2 => "full",
+            3 => "extra",
+            _ => "unknown",
+        };
+        find("synchronous", name.to_owned(), "full", safe_if(synchronous >= 2));
+        findings.push(filesystem(path)?);
+        findings.push(paths(path)?);
+        Ok(findings)
+    }
+
+    fn pragma_text(&self, name: &str) -> Result<String, StoreError> {
+        self.connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(|error| self.fold_error(&error))
+    }
+
+    fn pragma_number(&self, name: &str) -> Result<i64, StoreError> {
+        self.connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(|error| self.fold_error(&error))
+    }
+
+    /// A migration fails for a reason of SQLite's, or because the schema is not what it was.
+    fn fold_migration_error(&self, error: &refinery::Error) -> StoreError {
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+                return self.fold_error(error);
+            }
+            cause = error.source();
+        }
+        let path = self.path.display();
+        StoreError::Broken(format!("the schema of {path} cannot be brought up to date: {error}"))
+    }
+
+    pub(super) fn fold_error(&self, error: &rusqlite::Error) -> StoreError {
+        fold_error(&self.path, error)
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        // Closing folds the log into the database. Where either is not ours any more, what the log
+        // holds must not be written into whatever has its place now.
+        if files(&self.path).is_ok_and(|files| files == self.files) {
+            return;
+        }
+        let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.connection.set_db_config(keep_log, true) {
+            tracing::error!("the log of a replaced database may be folded into it: {error}");
+        }
+    }
+}
+
+/// A thread that owns a connection and does one job after the other. Dropping it waits for the
+/// job under way and closes the connection, so that a clean stop leaves one whole file.
+#[derive(Debug)]
+pub(super) struct Worker {
+    jobs: Option<mpsc::SyncSender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+type Job = Box<dyn FnOnce(&mut Db) + Send>;
+
+impl Worker {
+    pub(super) fn start(name: &str, mut db: Db) -> Worker {
+        let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                for job in queue {
+                    // A job that panics fails alone: its caller sees that no answer comes.
+                    let _ = catch_unwind(AssertUnwindSafe(|| job(&mut db)));
+                }
+            })
+            .expect("the system can start a thread");
+        Worker { jobs: Some(jobs), thread: Some(thread) }
+    }
+
+    /// Has the thread do a job. One that is not answered in time may still be done later:
+    /// whether it was is in doubt.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Db) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Box::new(move |db: &mut Db| {
+            // Whoever asked may have stopped waiting; then nobody needs the answer.
+            if !answer.is_closed() {
+                let _ = answer.send(job(db));
+            }
+        });
+        let jobs = self.jobs.as_ref().expect("taken only when dropped");
+        jobs.try_send(job).map_err(|error| {
+            StoreError::Unavailable(match error {
+                TrySendError::Full(_) => {
+                    "too many requests are waiting for the database".to_owned()
+                }
+                TrySendError::Disconnected(_) => "the database thread ended".to_owned(),
+            })
+        })?;
+        match tokio::time::timeout(CALL_MAX, answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(StoreError::InDoubt(
+                "the request failed unexpectedly; the log says why".to_owned(),
+            )),
+            Err(_) => Err(StoreError::InDoubt(format!("no answer within {CALL_MAX:?}"))),
+        }
+    }
+}
+
+/// Refuses another program's database; whether it is empty.
+pub(super) fn check_owner(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let fold = |error: rusqlite::Error| fold_error(path, &error);
+    let owner: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(fold)?;
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
+    let tables: i64 = connection.query_row(tables, [], |row| row.get(0)).map_err(fold)?;
+    match (owner, tables) {
+        _ if owner == i64::from(APPLICATION_ID) => Ok(false),
+        (0, 0) => Ok(true),
+        _ => Err(StoreError::Broken(format!(
+            "{} is another program's database; name a new file for keymill",
+            path.display()
+        ))),
+    }
+}
+
+fn files(path: &Path) -> Result<Files, StoreError> {
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let database = fs::metadata(path).map_err(|error| {
+        StoreError::Unavailable(format!("the database {} is missing: {error}", path.display()))
+    })?;
+    let beside = |suffix| fs::metadata(sibling(path, suffix)).ok().map(id);
+    Ok(Files { database: id(database), log: beside("-wal"), log_index: beside("-shm") })
+}

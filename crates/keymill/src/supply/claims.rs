@@ -1,0 +1,190 @@
+//! A pool's side of a refill: claims instead of leases, and the filling of a pool that runs low.
+//!
+//! `supply` calls it where a mill's keys are rows. A claim is one transaction; what it brought
+//! reaches the mill only after the floor files know and it was looked at once more.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::fence::floors::{Floors, floor_of, raise_to};
+use crate::fence::make_sure_or_burn;
+use crate::instance::Instance;
+use crate::source::claimed_keys::Claims;
+use crate::source::leased::{Mill, Outlook};
+use crate::space::codec::Keys;
+use crate::space::{Audit, Tuning};
+use crate::store::key_rows::{
+    Claim, ClaimAsk, Claimed, Fill, KeyPlace, KeyStore, LastUse, Release, WriteKeys,
+};
+use crate::store::{Confirm, Evidence, Grant, Store, StoreError};
+
+/// The most keys of one claim: what a crash may cost, and what a reservation may hold up.
+const CLAIM_MAX: u64 = 10_000;
+/// No claim takes more than this part of a pool, so that its last keys spread over all instances.
+const SHARE: u64 = 8;
+
+/// After so many fills in a row that have made no key, filling is given up for a while.
+pub(crate) const FRUITLESS_FILLS_MAX: u32 = 16;
+
+/// Where a mill's keys come from, for a pool.
+pub struct Pool {
+    /// The space.
+    pub space: String,
+    /// Where its keys are rows.
+    pub store: Arc<dyn Store>,
+    /// What the space must have reached.
+    pub floors: Arc<Floors>,
+    /// For whom it claims.
+    pub instance: Instance,
+    /// What it has claimed.
+    pub claims: Arc<Claims>,
+    /// Its keys, to fill the pool.
+    pub keys: Arc<Keys>,
+    /// Writes them.
+    pub write: WriteKeys,
+    /// Where the last claim ended.
+    pub after: AtomicI64,
+    /// A key of the last claim that is on record as used.
+    pub last: Mutex<Option<LastUse>>,
+}
+
+impl Pool {
+    /// Claims keys for the mill. Where the pool is empty and should not be, it is filled first.
+    pub async fn claim(
+        &self,
+        size: u64,
+        tuning: &Tuning,
+        mill: &Mill,
+    ) -> Result<Grant, StoreError> {
+        for _ in 0..FRUITLESS_FILLS_MAX {
+            let reserve = tuning.audit == Audit::Key;
+            let claim = self.claim_now(size.min(CLAIM_MAX), SHARE, reserve, tuning).await?;
+            if let Some(last) = claim.keys.last() {
+                self.after.store(last.id + 1, Ordering::Relaxed);
+                let (mark, left) = (claim.mark, claim.available);
+                let ordinals = self.claims.add(claim.keys, reserve);
+                return Ok(Grant { lease: mark.revision, ordinals, mark, left });
+            }
+            if claim.available > 0 {
+                let problem = "other instances are claiming the last keys of the pool".to_owned();
+                return Err(StoreError::Unavailable(problem));
+            }
+            if tuning.low_water == 0 {
+                return Err(StoreError::Exhausted { space: self.space.clone(), held_elsewhere: 0 });
+            }
+            mill.set_outlook(Outlook::PoolFilling);
+            self.top_up(tuning).await?;
+        }
+        Err(StoreError::Unavailable(format!(
+            "{FRUITLESS_FILLS_MAX} fills of the pool added no keys, because the blocklist matches \
+             them all"
+        )))
+    }
+
+    /// Claims keys once, and makes sure of them.
+    pub async fn claim_now(
+        &self,
+        size: u64,
+        share: u64,
+        reserve: bool,
+        tuning: &Tuning,
+    ) -> Result<Claim, StoreError> {
+        let last = self.last().clone();
+        let ask = ClaimAsk {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            size,
+            share,
+            after: self.after.load(Ordering::Relaxed),
+            reserve,
+            reserve_max: tuning.reserve_max(),
+            ttl: tuning.ttl(),
+            last,
+            floor: floor_of(&self.floors, &self.space).await?,
+        };
+        let claim = self.key_store()?.claim(&ask).await?;
+        // What is only reserved is looked at when it is used.
+        let used = claim.keys.first().filter(|_| !reserve);
+        // What is claimed and cannot be used stays claimed: a gap, and as in doubt as any.
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: claim.mark,
+            evidence: match used {
+                Some(Claimed { id, key }) => Evidence::Used {
+                    at: KeyPlace { space: self.space.clone(), id: *id, key: key.clone() },
+                    instance: self.instance.id.clone(),
+                },
+                None => Evidence::Mark,
+            },
+            skips_in: 0..0,
+        };
+        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        if let Some(key) = used.cloned() {
+            *self.last() = Some(LastUse { key, revision: claim.mark.revision });
+        }
+        Ok(claim)
+    }
+
+    /// Fills the pool once if it runs low; how many keys are available then.
+    pub async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
+        let keys = self.key_store()?;
+        let floor = floor_of(&self.floors, &self.space).await?;
+        let (capacity, era) = self.keys.all_ready(&*self.store, floor.mark).await?;
+        let fill = Fill {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            size: tuning.low_water.clamp(1, keys.fill_max()),
+            enough: Some(tuning.low_water),
+            write: self.write.clone(),
+            capacity,
+            era,
+            floor,
+        };
+        let filled = keys.fill(&fill).await?;
+        raise_to(&self.floors, &self.space, filled.mark).await?;
+        if filled.added > 0 {
+            let (added, available) = (filled.added, filled.available);
+            tracing::info!(space = self.space, added, available, "filled the pool");
+        }
+        Ok(filled.available)
+    }
+
+    /// Gives back what was claimed and not drawn.
+    pub async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
+        let (mut used, mut reserved) = (Vec::new(), Vec::new());
+        self.claims.keys(rest, |_, claimed, is_reserved| {
+            let keys = if is_reserved { &mut reserved } else { &mut used };
+            keys.push(claimed.clone());
+        });
+        for (keys, reserved) in [(used, false), (reserved, true)] {
+            if keys.is_empty() {
+                continue;
+            }
+            let back = Release {
+                space: self.space.clone(),
+                instance: self.instance.id.clone(),
+                keys,
+                reserved,
+                floor: floor_of(&self.floors, &self.space).await?,
+            };
+            let mark = self.key_store()?.release(&back).await?;
+            raise_to(&self.floors, &self.space, mark).await?;
+        }
+        Ok(())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
+        self.last.lock().expect("nothing panics while it is held")
+    }
+
+    fn key_store(&self) -> Result<&dyn KeyStore, StoreError> {
+        self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("space", &self.space).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,477 @@
+//! Refill: keeps a mill supplied with leases of the right size.
+//!
+//! One task a mill, started on first demand. It is the only code that leases for a running
+//! instance, and the last thing it does at a clean stop is to give back what was not drawn.
+//!
+//! # Invariants
+//!
+//! - A lease reaches the mill only after the store has recorded it and the floor files know.
+//! - A lease in doubt is burned: it is never offered, never given back. The next request asks
+//!   for one ordinal until one succeeds, so that a link that loses every answer cannot burn a
+//!   space empty.
+
+use std::mem::discriminant;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::claims::Pool;
+use super::demand::Pace;
+use super::retry::Retry;
+use crate::fence::floors::{Floors, floor_of, raise_all};
+use crate::fence::group_commit::GroupCommit;
+use crate::fence::settle;
+use crate::instance::Instance;
+use crate::source::lease::LEASE_SIZE_MAX;
+use crate::source::leased::{Mill, Outlook};
+use crate::space::codec::Keys;
+use crate::space::{Audit, Tuning};
+use crate::store::{
+    GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, Store, StoreError, is_later_era,
+};
+
+/// A mill never leases more than this part of what is left, so that the last keys of a space
+/// spread over all instances.
+const SHARE: u64 = 64;
+/// How often a mill with traffic looks at its rate; one without, less and less often.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_EVERY_MAX: Duration = Duration::from_secs(64);
+
+/// Leases to close at a clean stop, many to a commit; the answer is how far each space has come.
+pub(crate) type GiveBacks = GroupCommit<GiveBack, Result<Mark, StoreError>>;
+
+/// What a refill works with.
+#[derive(Debug)]
+pub struct Refill {
+    /// The space it leases of.
+    pub space: String,
+    /// Where it leases.
+    pub store: Arc<dyn Store>,
+    /// What the space must have reached.
+    pub floors: Arc<Floors>,
+    /// For whom it leases.
+    pub instance: Instance,
+    /// What it fills.
+    pub mill: Arc<Mill>,
+    /// What is made of it, to be brought up to date first.
+    pub keys: Arc<Keys>,
+    /// Where keys are claimed instead of leased, if they are rows of a pool.
+    pub pool: Option<Pool>,
+    /// The space as the store had it when last heard of, with its changeable settings.
+    pub record: Arc<ArcSwap<SpaceRecord>>,
+    /// Where leases go at the end.
+    pub(crate) give_backs: Arc<GiveBacks>,
+    /// The most keys of one take.
+    pub take_max: u64,
+    /// Becomes true when the instance stops.
+    pub stop: watch::Receiver<bool>,
+    /// Whether the store was allowed although it is not safe: then every lease says so.
+    pub unsafe_store: bool,
+    /// The last lease, for the heartbeat to look after; and the rate, for people.
+    pub progress: SharedProgress,
+}
+
+/// What a refill tells others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// The last lease granted.
+    pub last_lease: Option<LeaseId>,
+    /// Keys a second at present.
+    pub rate: f64,
+    /// Leases granted so far.
+    pub leases: u64,
+    /// Leases burned because their commit was in doubt.
+    pub burned: u64,
+    /// How often the clock of this host was set, as far as a snowflake space has noticed.
+    pub clock_jumps: u64,
+}
+
+/// The same, shared with those whom it is told.
+#[derive(Debug, Clone, Default)]
+pub struct SharedProgress(Arc<Mutex<Progress>>);
+
+impl SharedProgress {
+    /// As of now.
+    pub fn get(&self) -> Progress {
+        *self.lock()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().expect("nothing panics while it is held")
+    }
+}
+
+/// A lease in the mill.
+#[derive(Debug)]
+struct Held {
+    lease: LeaseId,
+    ordinals: Range<u64>,
+}
+
+impl Refill {
+    /// Runs until the instance stops or the space is ended, then gives back what is left.
+    pub async fn run(mut self) {
+        let mut pace = Pace::new(Instant::now());
+        let mut held: Vec<Held> = Vec::new();
+        let mut retry = Retry::default();
+        let (mut sample_every, mut drawn) = (SAMPLE_EVERY, 0);
+        loop {
+            let wake_at = retry.at.unwrap_or_else(|| Instant::now() + sample_every);
+            let timed = retry.at.is_some() || pace.is_busy();
+            tokio::select! {
+                () = self.mill.low.notified() => {}
+                () = sleep_until(wake_at), if timed => {}
+                () = stopped(&mut self.stop) => break,
+            }
+            if *self.mill.outlook() == Outlook::Sealed {
+                break;
+            }
+            let beat = self.mill.was_beaten();
+            if beat {
+                self.follow_record(&mut held).await;
+            }
+            let drawn_before = std::mem::replace(&mut drawn, self.mill.drawn());
+            let is_idle = drawn == drawn_before;
+            sample_every =
+                if is_idle { SAMPLE_EVERY_MAX.min(sample_every * 2) } else { SAMPLE_EVERY };
+            pace.sample(drawn, Instant::now());
+            self.progress.change(|progress| progress.rate = pace.rate);
+            if retry.at.is_some_and(|at| Instant::now() < at) {
+                continue;
+            }
+            // Spent: a time that has passed would wake this loop at once, for ever.
+            retry.at = None;
+            let tuning = self.tuning();
+            if !self.wants_more(&pace, &tuning, &held, beat) {
+                continue;
+            }
+            let size = if retry.doubted { 1 } else { self.size(&pace, &tuning) };
+            let spent = self.spent(&held);
+            // On the heap, and only for as long as it takes: a mill at rest is small.
+            let granted = match &self.pool {
+                Some(pool) => Box::pin(pool.claim(size, &tuning, &self.mill)).await,
+                None => Box::pin(self.lease(size, &spent)).await,
+            };
+            match granted {
+                Ok(grant) => {
+                    held.retain(|lease| !spent.contains(&lease.lease));
+                    held.push(Held { lease: grant.lease, ordinals: grant.ordinals.clone() });
+                    retry = Retry::default();
+                    self.mill.fill(grant.ordinals);
+                    Box::pin(self.look_after_pool(&held, grant.left, &tuning)).await;
+                    // One lease may not be enough: look again at once.
+                    self.mill.low.notify_one();
+                }
+                Err(error) => {
+                    if matches!(error, StoreError::Exhausted { .. } | StoreError::Sealed(_)) {
+                        held.retain(|lease| !spent.contains(&lease.lease));
+                    }
+                    tell(&self.space, &self.mill, &self.progress, &error, &mut retry);
+                }
+            }
+        }
+        Box::pin(self.give_back(held)).await;
+    }
+
+    /// Takes in what the heartbeat has brought: reads names that a growth made keys of, ahead of the
+    /// lease that will need it (where this fails, that one tries again), and drops what an advance
+    /// has overtaken.
+    async fn follow_record(&self, held: &mut Vec<Held>) {
+        let record = self.record.load_full();
+        if self.keys.has_unread() && !held.is_empty() {
+            let _ = Box::pin(self.keys.reach(&*self.store, record.capacity, record.mark)).await;
+        }
+        // An advance that knew of these leases began beyond them. Of keys in a pool nothing tells
+        // whether it did.
+        let overtaken = |held: &Held| {
+            is_later_era(record.mark.revision, held.lease)
+                && (self.pool.is_some() || held.ordinals.end > record.base)
+        };
+        if held.iter().any(overtaken) {
+            held.clear();
+            let (space, count) = (&self.space, self.mill.discard());
+            tracing::error!(
+                space,
+                count,
+                "the keyspace was advanced, but not beyond the keys that this instance holds; \
+                 discarded them"
+            );
+        }
+    }
+
+    /// Leases that are drawn to their end, but for what came back or may come back.
+    fn spent(&self, held: &[Held]) -> Vec<LeaseId> {
+        let drawn = drawn_to_the_end(held, self.mill.left_of_leases());
+        let in_use =
+            |held: &&Held| self.mill.has_out(&held.ordinals) || self.mill.has_back(&held.ordinals);
+        drawn.iter().filter(|held| !in_use(held)).map(|it| it.lease).collect()
+    }
+
+    /// The settings. What is reserved is not held for longer than the reservation lasts.
+    fn tuning(&self) -> Tuning {
+        let mut tuning = self.record.load().tuning.clone();
+        if self.pool.is_some() && tuning.audit == Audit::Key {
+            let half = (tuning.reserve_seconds / 2).max(1);
+            tuning.horizon_seconds = tuning.horizon_seconds.min(half);
+        }
+        tuning
+    }
+
+    /// Whether to ask the store now.
+    fn wants_more(&self, pace: &Pace, tuning: &Tuning, held: &[Held], beat: bool) -> bool {
+        if self.mill.leases.has_next() {
+            return false;
+        }
+        let left = self.mill.left();
+        match *self.mill.outlook() {
+            // Until it answers: callers are refused by this outlook, so only success may end it.
+            Outlook::Away(_) => return true,
+            // Asked again with every heartbeat, and once when there is a spent lease to report.
+            Outlook::Exhausted { .. } => return beat || !self.spent(held).is_empty(),
+            Outlook::RolledBack(_) | Outlook::Sealed => return beat,
+            Outlook::Filling | Outlook::PoolFilling | Outlook::NoWorker(_) => {}
+        }
+        // A mill that nobody has asked for anything leases nothing.
+        if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
+            return false;
+        }
+        let wanted = pace.demand(tuning.horizon()).max(tuning.lease_size_min / 4).max(1);
+        self.mill.leases.set_low_mark(wanted);
+        left < wanted.saturating_add(self.mill.shortfall())
+    }
+
+    /// How much to ask for: what the horizon needs, within the bounds of the settings; but never less
+    /// than a caller waits for, whose take would otherwise need one lease after another.
+    fn size(&self, pace: &Pace, tuning: &Tuning) -> u64 {
+        let (min, max) = (tuning.lease_size_min, tuning.lease_size_max);
+        let waited_for = self.mill.shortfall().min(self.take_max).min(LEASE_SIZE_MAX);
+        pace.demand(tuning.horizon()).clamp(min, max).max(waited_for)
+    }
+
+    async fn lease(&self, size: u64, spent: &[LeaseId]) -> Result<Grant, StoreError> {
+        let ask = LeaseAsk {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            size,
+            share: SHARE,
+            floor: floor_of(&self.floors, &self.space).await?,
+            last_lease: self.progress.get().last_lease,
+            spent: spent.to_vec(),
+        };
+        let grant = self.store.lease(&ask).await?;
+        check_grant(&grant, size);
+        settle(&*self.store, &self.floors, &self.keys, &ask, &grant).await?;
+        self.progress.change(|progress| {
+            progress.last_lease = Some(grant.lease);
+            progress.leases += 1;
+        });
+        if self.unsafe_store {
+            tracing::warn!(space = self.space, lease = grant.lease, "leased from an unsafe store");
+        }
+        tracing::info!(
+            space = self.space,
+            lease = grant.lease,
+            start = grant.ordinals.start,
+            end = grant.ordinals.end,
+            left = grant.left,
+            "leased"
+        );
+        Ok(grant)
+    }
+
+    /// Forgets spent claims, and fills a pool that runs low.
+    async fn look_after_pool(&self, held: &[Held], available: u64, tuning: &Tuning) {
+        let Some(pool) = &self.pool else { return };
+        if let Some(oldest) = held.first() {
+            pool.claims.forget_below(oldest.ordinals.start);
+        }
+        if available >= tuning.low_water {
+            return;
+        }
+        match pool.top_up(tuning).await {
+            // Those that are in the pool are the last ones.
+            Ok(_) | Err(StoreError::Exhausted { .. }) => {}
+            Err(error) => {
+                tracing::warn!(
+                    space = self.space,
+                    "the pool is low and could not be filled: {error}"
+                );
+            }
+        }
+    }
+
+    /// Seals the leases and returns what was not drawn. A rest that cannot be returned is a gap.
+    async fn give_back(&self, held: Vec<Held>) {
+        let (rests, mut came_back) = self.mill.seal();
+        came_back.sort_unstable_by_key(|range| range.start);
+        for Held { lease, ordinals } in held {
+            let rest = rests
+                .iter()
+                .find(|rest| !rest.is_empty() && rest.end == ordinals.end)
+                .cloned()
+                .unwrap_or(ordinals.end..ordinals.end);
+            assert!(
+                rest.start >= ordinals.start,
+                "a rest {rest:?} larger than its lease {ordinals:?}"
+            );
+            let below = came_back
+                .iter()
+                .filter(|range| ordinals.start <= range.start && range.end <= rest.start);
+            let returned: Vec<Range<u64>> =
+                below.chain(Some(&rest).filter(|rest| !rest.is_empty())).cloned().collect();
+            let count: u64 = returned.iter().map(|range| range.end - range.start).sum();
+            let mut retry = Retry::default();
+            loop {
+                match self.give_back_one(lease, &rest, &returned).await {
+                    Ok(()) => {
+                        let space = &self.space;
+                        tracing::info!(space, lease, count, "returned unused keys");
+                        break;
+                    }
+                    // Asked again until the stop runs out of time; on a closed lease it is harmless.
+                    Err(StoreError::Unavailable(_) | StoreError::InDoubt(_)) => {
+                        retry.again(false);
+                        sleep_until(retry.at.expect("just set")).await;
+                    }
+                    Err(error) => {
+                        let space = &self.space;
+                        tracing::warn!(
+                            space,
+                            lease,
+                            count,
+                            "could not return unused keys: {error}"
+                        );
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Closes a lease where its rest begins, and returns what was not drawn of it.
+    async fn give_back_one(
+        &self,
+        lease: LeaseId,
+        rest: &Range<u64>,
+        returned: &[Range<u64>],
+    ) -> Result<(), StoreError> {
+        if let Some(pool) = &self.pool {
+            for numbers in returned {
+                pool.give_back(numbers.clone()).await?;
+            }
+            return Ok(());
+        }
+        let back = GiveBack {
+            space: self.space.clone(),
+            instance: self.instance.id.clone(),
+            lease,
+            end: rest.end,
+            closed_at: rest.start,
+            returned: returned.to_vec(),
+            floor: floor_of(&self.floors, &self.space).await?,
+        };
+        self.give_backs.ask_in_line(back).await?.map(drop)
+    }
+}
+
+/// Closes leases at a clean stop, all that wait in one commit. Each space is refused or taken alone.
+pub(crate) async fn give_back_all(
+    store: &dyn Store,
+    floors: &Arc<Floors>,
+    backs: Vec<GiveBack>,
+) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+    let answers = store.give_back(&backs).await?;
+    let marks = backs.into_iter().zip(&answers);
+    let marks = marks.filter_map(|(back, answer)| Some((back.space, *answer.as_ref().ok()?)));
+    raise_all(floors, marks.collect()).await?;
+    Ok(answers)
+}
+
+/// Turns a refusal into the mill's outlook and the time of the next try.
+pub(crate) fn tell(
+    space: &str,
+    mill: &Mill,
+    progress: &SharedProgress,
+    error: &StoreError,
+    retry: &mut Retry,
+) {
+    let before = mill.outlook();
+    let outlook = match error {
+        StoreError::Exhausted { held_elsewhere, .. } => {
+            Outlook::Exhausted { held_elsewhere: *held_elsewhere }
+        }
+        StoreError::Sealed(_) => Outlook::Sealed,
+        StoreError::NoWorker { .. } => {
+            retry.again(false);
+            Outlook::NoWorker(error.to_string())
+        }
+        StoreError::RolledBack(how) => Outlook::RolledBack(how.clone()),
+        error => {
+            let doubted = matches!(error, StoreError::InDoubt(_));
+            progress.change(|progress| progress.burned += u64::from(doubted));
+            retry.again(doubted);
+            Outlook::Away(error.to_string())
+        }
+    };
+    // Told once: the wording may differ from one refusal to the next.
+    if discriminant(&*before) != discriminant(&outlook) {
+        match &outlook {
+            Outlook::RolledBack(how) => {
+                tracing::error!(space, code = "store_rolled_back", "{how}");
+            }
+            Outlook::Exhausted { .. } | Outlook::Sealed | Outlook::NoWorker(_) => {
+                tracing::warn!(space, "{error}");
+            }
+            _ => tracing::warn!(
+                space,
+                left = mill.left(),
+                "could not lease keys: {error}; serving the keys in memory and trying again"
+            ),
+        }
+    }
+    mill.set_outlook(outlook);
+}
+
+/// Resolves once the instance stops.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the service itself is gone: a stop, too.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The second half of the pair: what the store returned is what was asked for.
+pub(crate) fn check_grant(grant: &Grant, size: u64) {
+    let Range { start, end } = grant.ordinals;
+    assert!(start < end && end - start <= size, "asked for {size}, granted {grant:?}");
+    assert!(end <= grant.mark.next, "granted beyond `next`: {grant:?}");
+}
+
+/// Leases in the mill that are drawn to their end: all but the current one, which is the
+/// newest as long as none waits behind it; and that one too when nothing is left.
+fn drawn_to_the_end(held: &[Held], left: u64) -> &[Held] {
+    let current = usize::from(left > 0);
+    &held[..held.len().saturating_sub(current)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_leases_but_the_current_are_spent() {
+        let held = [1, 2].map(|lease| Held { lease, ordinals: 0..1 });
+        let spent = |held: &[Held], left| -> Vec<LeaseId> {
+            drawn_to_the_end(held, left).iter().map(|held| held.lease).collect()
+        };
+        assert!(spent(&[], 0).is_empty());
+        assert_eq!(spent(&held, 5), [1]);
+        assert_eq!(spent(&held, 0), [1, 2]);
+    }
+}

@@ -1,0 +1,400 @@
+//! The keeper: leases a worker number for a mill, and extends its window ahead of time.
+//!
+//! One task a snowflake space, which does for IDs what `supply` does for ordinals.
+//!
+//! # Invariants
+//!
+//! - A window may be used only after the store has recorded it and the floor files know. Until then
+//!   the one before is drawn from, to its end.
+//! - One whose commit is in doubt is not used: the next request compares with what was certain, so
+//!   where that commit was made after all, the store gives another worker. Until a request
+//!   succeeds, windows asked for are short, so that a link that loses every answer occupies few
+//!   workers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::demand::Pace;
+use super::leases::{SharedProgress, stopped, tell};
+use super::retry::Retry;
+use crate::clock::{Clock, ClockWatch};
+use crate::fence::floors::{Floors, floor_of, raise_to};
+use crate::fence::make_sure;
+use crate::instance::Instance;
+use crate::source::leased::{Mill, Outlook};
+use crate::source::ticks::Worker;
+use crate::space::Timeline;
+use crate::store::{
+    Confirm, Evidence, HeldWindow, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+};
+
+/// How often a keeper with a window looks at the clock and at its rate.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How soon the store is asked again after it has answered, whoever waits.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// What is asked for after a doubt.
+const LENGTH_MIN: Duration = Duration::from_secs(1);
+
+/// What a keeper works with.
+#[derive(Debug)]
+pub struct Keeper {
+    /// The space it leases of.
+    pub space: String,
+    /// Where it leases.
+    pub store: Arc<dyn Store>,
+    /// What the space must have reached.
+    pub floors: Arc<Floors>,
+    /// For whom it leases.
+    pub instance: Instance,
+    /// What it keeps supplied.
+    pub mill: Arc<Mill>,
+    /// The worker number that the user has chosen.
+    pub number: Option<u32>,
+    /// The time of day, for stores that have no clock.
+    pub clock: Clock,
+    /// The space as the store had it when last heard of, with its changeable settings.
+    pub record: Arc<ArcSwap<SpaceRecord>>,
+    /// Becomes true when the instance stops.
+    pub stop: watch::Receiver<bool>,
+    /// Whether the store was allowed although it is not safe: then every lease says so.
+    pub unsafe_store: bool,
+    /// The last lease, for the heartbeat to look after; and the rate, for people.
+    pub progress: SharedProgress,
+}
+
+/// A tenancy, as it is on record.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    window: HeldWindow,
+    start: u64,
+    /// Whether the mill draws from it: only once the floor files know.
+    in_use: bool,
+}
+
+/// What the store has answered, and when it did.
+#[derive(Debug)]
+struct Answer {
+    window: Window,
+    at: Instant,
+}
+
+impl Keeper {
+    /// Runs until the instance stops or the space is ended, then frees the worker.
+    pub async fn run(mut self) {
+        let mill = self.mill.clone();
+        let Some(worker) = mill.worker() else { return };
+        let mut held: Option<Held> = None;
+        let mut pace = Pace::new(Instant::now());
+        let mut retry = Retry::default();
+        let mut watch = ClockWatch::new(self.clock.clone());
+        let mut ask_from = Instant::now();
+        // A host that was asleep has a clock that stood still.
+        let mut slept = false;
+        // How many answers since a doubt have added nothing.
+        let mut empty = 0;
+        loop {
+            let wake_at = self.wake_at(worker, held, &retry).max(ask_from);
+            let timed = retry.at.is_some() || held.is_some();
+            tokio::select! {
+                () = mill.low.notified() => {}
+                () = sleep_until(wake_at), if timed => {}
+                () = stopped(&mut self.stop) => break,
+            }
+            let beat = mill.was_beaten();
+            if *mill.outlook() == Outlook::Sealed {
+                break;
+            }
+            if let Some(jump) = watch.jumped_us() {
+                self.note_jump(jump);
+                slept |= jump > 0 && held.is_some();
+            }
+            pace.sample(mill.drawn(), Instant::now());
+            self.progress.change(|progress| progress.rate = pace.rate);
+            if retry.at.is_some_and(|at| Instant::now() < at) {
+                continue;
+            }
+            // Spent: a time that has passed would wake this loop at once, for ever.
+            retry.at = None;
+            if !slept && !self.wants_more(worker, held, &pace, beat) {
+                continue;
+            }
+            if Instant::now() < ask_from {
+                // Whoever waits is served by then, or by the next look.
+                retry.at = Some(ask_from);
+                continue;
+            }
+            let length = self.length_to_ask(worker, held, retry.doubted.then_some(empty));
+            let answer = Box::pin(self.ask(worker, &mut held, length)).await;
+            let mut pause = ASK_EVERY;
+            match answer {
+                Ok(added) => {
+                    // An answer that added nothing proves no link.
+                    let doubted = retry.doubted && !added;
+                    retry = Retry::default();
+                    retry.doubted = doubted;
+                    empty = if doubted { empty + 1 } else { 0 };
+                    slept = false;
+                    if !added {
+                        pause = LOOK_EVERY;
+                    }
+                    mill.set_outlook(Outlook::Filling);
+                }
+                Err(error) => tell(&self.space, &mill, &self.progress, &error, &mut retry),
+            }
+            ask_from = Instant::now() + pause;
+        }
+        let unused_from = worker.stop();
+        if let Some(held) = held {
+            // One that was never drawn from is free from its start on.
+            let unused_from = if held.in_use { unused_from } else { Some(held.start) };
+            self.release(worker.timeline(), held.window, unused_from).await;
+        }
+    }
+
+    /// When to look again: at the latest when the window is to be extended.
+    fn wake_at(&self, worker: &Worker, held: Option<Held>, retry: &Retry) -> Instant {
+        let soon = Instant::now() + LOOK_EVERY;
+        if !matches!(*self.mill.outlook(), Outlook::Filling) {
+            return retry.at.unwrap_or(soon);
+        }
+        let timeline = worker.timeline();
+        let extend_in = held.zip(worker.tick_now()).map(|(held, now)| {
+            let ticks = held.window.end.saturating_sub(now + self.rest(timeline));
+            Duration::from_millis(ticks.saturating_mul(timeline.layout.unit_ms.into()))
+        });
+        let wake = extend_in.map_or(soon, |wait| soon.min(Instant::now() + wait));
+        retry.at.unwrap_or(wake)
+    }
+
+    /// How many ticks ahead a window reaches.
+    fn length(&self, timeline: Timeline) -> u64 {
+        timeline.ticks_in(self.record.load().tuning.window())
+    }
+
+    /// How many ticks to ask for; after a doubt few more than there are, and more with every answer
+    /// that added nothing.
+    fn length_to_ask(&self, worker: &Worker, held: Option<Held>, doubted: Option<u32>) -> u64 {
+        let (timeline, length) = (worker.timeline(), self.length(worker.timeline()));
+        let Some(empty) = doubted else { return length };
+        let rest = held.zip(worker.tick_now());
+        let rest = rest.map_or(0, |(held, now)| held.window.end.saturating_sub(now));
+        length.min(rest + timeline.ticks_in(LENGTH_MIN * 2_u32.pow(empty.min(10))))
+    }
+
+    /// With how many ticks left a window is extended.
+    fn rest(&self, timeline: Timeline) -> u64 {
+        (self.length(timeline) * 2 / 3).max(1)
+    }
+
+    /// Whether to ask the store now.
+    fn wants_more(&self, worker: &Worker, held: Option<Held>, pace: &Pace, beat: bool) -> bool {
+        match *self.mill.outlook() {
+            // Until it answers: callers are refused by this outlook, so only success may end it.
+            Outlook::Away(_) | Outlook::NoWorker(_) => return true,
+            Outlook::RolledBack(_) | Outlook::Sealed | Outlook::Exhausted { .. } => return beat,
+            Outlook::Filling | Outlook::PoolFilling => {}
+        }
+        match held {
+            Some(Held { window, in_use: true, .. }) => {
+                let now = worker.tick_now().unwrap_or(window.end);
+                window.end <= now + self.rest(worker.timeline())
+            }
+            Some(_) => true,
+            // A mill that nobody has asked for anything leases nothing.
+            None => self.mill.shortfall() > 0 || pace.has_started(),
+        }
+    }
+
+    /// Has the window extended, or a worker leased, and lets the mill draw from it; whether the
+    /// store has added anything.
+    async fn ask(
+        &self,
+        worker: &Worker,
+        held: &mut Option<Held>,
+        length: u64,
+    ) -> Result<bool, StoreError> {
+        // Not later: the store read its clock after this.
+        let before = held.filter(|held| held.in_use).zip(worker.tick_now());
+        // One that is over by its own clock is not extended: where the store's clock was set back,
+        // that would never end.
+        let is_over = before.is_some_and(|(held, now)| now >= held.window.end);
+        let mut known = if is_over { None } else { *held };
+        let answer = self.window(worker.timeline(), length, &mut known).await?;
+        *held = known;
+        self.settle(worker, held, &answer).await?;
+        if let Some((before, now)) = before
+            && before.window.lease == answer.window.lease
+        {
+            self.mind_the_clock(worker, held, &answer.window, now, length).await?;
+        }
+        Ok(!answer.window.ticks.is_empty())
+    }
+
+    /// Asks the store, and keeps what is on record from then on, whether or not it comes to be used.
+    async fn window(
+        &self,
+        timeline: Timeline,
+        length: u64,
+        held: &mut Option<Held>,
+    ) -> Result<Answer, StoreError> {
+        let ask = WindowAsk {
+            space: self.space.clone(),
+            instance: self.instance.clone(),
+            timeline,
+            held: held.map(|held| held.window),
+            worker: self.number,
+            length,
+            clock: self.clock.clone(),
+            floor: floor_of(&self.floors, &self.space).await?,
+            last_lease: self.progress.get().last_lease,
+        };
+        let window = self.store.window(&ask).await?;
+        let at = Instant::now();
+        check_window(&window, &ask);
+        let on_record =
+            HeldWindow { worker: window.worker, lease: window.lease, end: window.ticks.end };
+        match held {
+            Some(held) if held.window.lease == window.lease => held.window = on_record,
+            _ => {
+                let start = window.ticks.start;
+                *held = Some(Held { window: on_record, start, in_use: false });
+                self.tell_of(timeline, &window);
+            }
+        }
+        Ok(Answer { window, at })
+    }
+
+    /// Makes a window that is on record safe to use, and lets the mill draw from it. Returns from
+    /// where on a tenancy that ends with that has drawn nothing.
+    async fn settle(
+        &self,
+        worker: &Worker,
+        held: &mut Option<Held>,
+        Answer { window, at }: &Answer,
+    ) -> Result<Option<u64>, StoreError> {
+        let last = window.ticks.end.saturating_sub(1);
+        let change = Confirm {
+            space: self.space.clone(),
+            reached: window.mark,
+            evidence: Evidence::Lease {
+                lease: window.lease,
+                holder: self.instance.id.clone(),
+                end: worker.timeline().ordinals(window.worker, last..last).start + 1,
+            },
+            skips_in: 0..0,
+        };
+        make_sure(&*self.store, &self.floors, &change).await?;
+        let Some(held) = held else { return Ok(None) };
+        // This process may have been paused meanwhile.
+        let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
+        let now_ms = window.now_ms.saturating_add(passed);
+        if held.in_use {
+            worker.extend(held.window.end, now_ms);
+            return Ok(None);
+        }
+        held.in_use = true;
+        let HeldWindow { worker: number, end, .. } = held.window;
+        Ok(worker.begin(number, held.start..end, now_ms))
+    }
+
+    fn tell_of(&self, timeline: Timeline, window: &Window) {
+        self.progress.change(|progress| {
+            progress.last_lease = Some(window.lease);
+            progress.leases += 1;
+        });
+        let (from, until) =
+            (timeline.time_of(window.ticks.start), timeline.time_of(window.ticks.end));
+        let (space, lease, worker) = (&self.space, window.lease, window.worker);
+        if self.unsafe_store {
+            tracing::warn!(space, lease, "leased from an unsafe store");
+        }
+        tracing::info!(space, lease, worker, %from, %until, "leased a worker");
+    }
+
+    /// Where the clock that windows are measured by has fallen behind that of this tenancy, `now`, by
+    /// much, another worker is leased, if there is one. The one before rests until the clock has passed
+    /// it.
+    async fn mind_the_clock(
+        &self,
+        worker: &Worker,
+        held: &mut Option<Held>,
+        window: &Window,
+        now: u64,
+        length: u64,
+    ) -> Result<(), StoreError> {
+        let (timeline, Some(old)) = (worker.timeline(), *held) else { return Ok(()) };
+        let clock = timeline.tick_at(window.now_ms);
+        if now.saturating_sub(clock) <= (self.length(timeline) / 3).max(1) {
+            return Ok(());
+        }
+        let mut fresh = None;
+        let answer = match self.window(timeline, length, &mut fresh).await {
+            // The one that is held goes on until its end.
+            Err(StoreError::NoWorker { .. }) => return Ok(()),
+            answer => answer?,
+        };
+        *held = fresh;
+        let (clock, ids) = (timeline.time_of(clock), timeline.time_of(now));
+        tracing::warn!(
+            space = self.space, worker = old.window.worker, %clock, %ids,
+            "the clock was set back to before this worker's last ID; using another worker"
+        );
+        let unused_from = self.settle(worker, held, &answer).await?;
+        self.release(timeline, old.window, unused_from).await;
+        Ok(())
+    }
+
+    /// Frees a worker from where nothing was drawn. Where that fails it rests until its window has
+    /// passed.
+    async fn release(&self, timeline: Timeline, held: HeldWindow, unused_from: Option<u64>) {
+        let Some(unused_from) = unused_from else { return };
+        let released = async {
+            let release = WindowRelease {
+                space: self.space.clone(),
+                instance: self.instance.id.clone(),
+                timeline,
+                held,
+                unused_from: unused_from.min(held.end),
+                floor: floor_of(&self.floors, &self.space).await?,
+            };
+            let mark = self.store.release_window(&release).await?;
+            raise_to(&self.floors, &self.space, mark).await
+        };
+        let (space, worker) = (&self.space, held.worker);
+        match released.await {
+            Ok(()) => tracing::info!(space, worker, "released the worker"),
+            Err(error) => tracing::warn!(space, worker, "could not release the worker: {error}"),
+        }
+    }
+
+    fn note_jump(&self, jump_us: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        let seconds = jump_us as f64 / 1e6;
+        tracing::warn!(
+            space = self.space,
+            seconds,
+            "the clock of this host was changed; IDs continue in order"
+        );
+        self.progress.change(|progress| progress.clock_jumps += 1);
+    }
+}
+
+/// The second half of the pair: what the store returned is what was asked for.
+fn check_window(window: &Window, ask: &WindowAsk) {
+    let limit = ask.timeline.tick_at(window.now_ms).saturating_add(ask.length);
+    let end = window.ticks.end;
+    assert!(u64::from(window.worker) < ask.timeline.workers(), "no such worker: {window:?}");
+    match ask.held.filter(|held| held.lease == window.lease) {
+        Some(held) => {
+            assert_eq!(held.worker, window.worker, "another worker under one lease: {window:?}");
+            assert_eq!(held.end, window.ticks.start, "a window that does not go on: {window:?}");
+            assert!(end == held.end || end <= limit, "beyond the clock: {window:?}, {ask:?}");
+        }
+        None => assert!(window.ticks.start < end && end <= limit, "not asked for: {window:?}"),
+    }
+    assert!(end <= ask.timeline.ticks() && end <= window.mark.next, "out of range: {window:?}");
+}
