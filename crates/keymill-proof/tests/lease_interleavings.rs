@@ -3,7 +3,7 @@
 
 // Some of what production uses is not called here.
 #[allow(dead_code, unreachable_pub, clippy::all)]
-#[path = "../../keymill/src/source/lease.rs"]
+#[path = "../../keymill-engine/src/source/lease.rs"]
 mod lease;
 
 mod atomics {

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use keymill::front::http::Http;
-use keymill::operations::{AliasRules, Limits, Service, Setup, Space};
 use keymill::server::{self, ServerLimits};
-use keymill::space::SpaceSpec;
-use keymill::store::{LeasePage, Opening, Store};
 use keymill_core::Blocklist;
+use keymill_engine::operations::{AliasRules, Limits, Service, Setup, Space};
+use keymill_engine::space::SpaceSpec;
+use keymill_engine::store::{LeasePage, Opening, Store};
 
 /// How long an idle instance is watched.
 const IDLE: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ fn main() {
 }
 
 async fn measure(kind: &str, url: &str, spaces: usize) {
-    let store = keymill::store::open(url, Opening::default()).await.unwrap();
+    let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let service = start(store.clone(), data_dir.path()).await;
     service.announce("bench".to_owned());
@@ -125,7 +125,7 @@ async fn start(store: Arc<dyn Store>, data_dir: &Path) -> Service {
         alias_rules: AliasRules::default(),
         limits: Limits::default(),
         worker: None,
-        clock: keymill::clock::Clock::default(),
+        clock: keymill_engine::clock::Clock::default(),
         require_existing: false,
         unsafe_store: None,
     };

@@ -22,6 +22,7 @@ mod reload;
 mod secret;
 mod serve;
 mod space;
+mod space_args;
 mod store;
 mod take;
 mod unknown;
@@ -34,10 +35,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
+use keymill_engine::operations::{Service, ServiceError};
+use keymill_engine::store::{Finding, Opening, Store, StoreError, Verdict};
 
 use crate::config::{self as settings, Config, SecretUse, WrongUsage};
-use crate::operations::{Service, ServiceError};
-use crate::store::{Finding, Opening, Store, StoreError, Verdict};
 use args::{AliasCommand, Args, Command, ConfigCommand, SpaceCommand};
 
 /// Runs the command that the process was started with.
@@ -175,7 +176,7 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn
     let secret_given = config.secret_given && !config.new_store && !existing;
     let create = opening.create && !existing && !secret_given;
     let opening = Opening { create, secret_given, ..opening };
-    let opened = crate::store::open(&config.store, opening).await;
+    let opened = keymill_engine::store::open(&config.store, opening).await;
     Ok(opened.map_err(ServiceError::from)?)
 }
 

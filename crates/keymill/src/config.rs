@@ -19,6 +19,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use keymill_core::Blocklist;
+use keymill_engine::clock::Clock;
+use keymill_engine::operations::{AliasRules, Limits, Setup};
+use keymill_engine::space::secret::Master;
+use keymill_engine::space::{SpaceSpec, Tuning, check_name};
+use keymill_engine::store::Store;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
@@ -26,14 +31,9 @@ pub(crate) use mistakes::closest;
 pub use origin::{Origin, Origins, WrongUsage};
 pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
-use crate::clock::Clock;
 use crate::front::addresses::{AddressRules, Network};
 use crate::front::http::UNSENT_MIN;
-use crate::operations::{AliasRules, Limits, Setup};
 use crate::server::ServerLimits;
-use crate::space::secret::Master;
-use crate::space::{SpaceSpec, Tuning, check_name};
-use crate::store::Store;
 
 /// The longest that an alias may be set to: keys of 255 bytes fit every store.
 const ALIAS_LENGTH_MAX: usize = 200;
@@ -172,7 +172,8 @@ impl Config {
             Some(url) => url.clone(),
             None => format!("sqlite:{}", data_dir.join("keymill.db").display()),
         };
-        crate::store::check_url(&store).map_err(|error| origins.blame("store", error.into()))?;
+        keymill_engine::store::check_url(&store)
+            .map_err(|error| origins.blame("store", error.into()))?;
         let listen =
             parse_listen(&filled.listen).map_err(|error| origins.blame("listen", error))?;
         check_log_level(&filled.log.level)?;

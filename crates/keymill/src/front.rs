@@ -4,5 +4,6 @@
 //! drivers and decides nothing about keys.
 
 pub mod addresses;
+pub mod engine_views;
 pub mod http;
 pub mod view;

@@ -7,14 +7,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
+use keymill_engine::operations::{Service, Space};
+use keymill_engine::source::ticks::Worker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-
-use crate::operations::{Service, Space};
-use crate::source::ticks::Worker;
 
 /// What this instance counts.
 #[derive(Debug)]

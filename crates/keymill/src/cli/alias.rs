@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use keymill_engine::operations::Service;
+use keymill_engine::store::NameRecord;
+
 use super::args::AliasCommand;
 use super::{check_safety, open_service, output, unknown};
 use crate::config::Config;
 use crate::front::http::AliasRecordView;
-use crate::operations::Service;
-use crate::store::NameRecord;
 
 /// How many aliases are read at once.
 const PAGE: u32 = 1_000;

@@ -8,8 +8,8 @@ use clap_complete::Shell;
 
 use super::digest::DigestArgs;
 use super::space::set::{SET_EXAMPLES, SetArgs};
+use super::space_args::SpaceArgs;
 use crate::config::Flags;
-use crate::space::{SpaceSpec, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,7 +165,7 @@ pub(super) enum SpaceCommand {
         /// Its name, never used before: a-z, 0-9, `-`, `_`
         name: String,
         #[command(flatten)]
-        spec: Box<SpaceSpec>,
+        spec: Box<SpaceArgs>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -498,7 +498,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
 
 /// Reads who keys are for.
 fn parse_caller(text: &str) -> Result<String, String> {
-    match crate::operations::check_caller(text) {
+    match keymill_engine::operations::check_caller(text) {
         Ok(()) => Ok(text.to_owned()),
         Err(error) => Err(error.to_string()),
     }
@@ -522,6 +522,11 @@ impl Args {
         }
         flags
     }
+}
+
+/// Reads a time on the command line.
+pub(super) fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {
+    text.parse().map_err(|_| "must be a time such as 2026-11-16T00:00:00Z".to_owned())
 }
 
 #[cfg(test)]

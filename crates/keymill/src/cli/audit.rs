@@ -4,15 +4,15 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use keymill_engine::operations::Service;
+use keymill_engine::space::{Audit, Kind};
+use keymill_engine::store::key_rows::{UsedKey, UsedPage};
 
 use super::args::{AuditCommand, ExportFormat};
 use super::output::{Data, is_quiet};
 use super::{open_service, unknown};
 use crate::config::Config;
 use crate::front::http::UsedView;
-use crate::operations::Service;
-use crate::space::{Audit, Kind};
-use crate::store::key_rows::{UsedKey, UsedPage};
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;

@@ -4,13 +4,13 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use keymill_engine::operations::{DigestAnswer, Service, ServiceError};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::output::Data;
 use super::{check_safety, open_service, unknown};
 use crate::config::Config;
-use crate::operations::{DigestAnswer, Service, ServiceError};
 
 /// The most inputs that are asked for at once: they share commits.
 const INPUTS_MAX: usize = 1_000;

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use keymill_engine::operations::{Explanation, State};
+use keymill_engine::store::Purpose;
+
 use super::{open_service, unknown};
 use crate::config::Config;
 use crate::front::http::ExplanationView;
-use crate::operations::{Explanation, State};
-use crate::store::Purpose;
 
 pub(super) async fn run(
     config: Config,

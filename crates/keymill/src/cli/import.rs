@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use keymill_engine::operations::{Import, ImportInto, Service};
 
 use super::figures::{counted, grouped};
 use super::progress;
-use crate::operations::{Import, ImportInto, Service};
 
 /// How many lines are taken together: some 100 MB of them.
 const LINES: usize = 1_000_000;

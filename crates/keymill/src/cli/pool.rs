@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use keymill_engine::operations::{Filling, ImportInto, Service};
+use keymill_engine::store::key_rows::AvailablePage;
+
 use super::args::PoolCommand;
 use super::figures::counted;
 use super::{check_safety, import, open_service, progress, unknown};
 use crate::config::Config;
-use crate::operations::{Filling, ImportInto, Service};
-use crate::store::key_rows::AvailablePage;
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;

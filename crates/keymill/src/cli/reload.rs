@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use keymill_engine::operations::Service;
 use tokio::signal::unix::Signal;
 
 use super::log::Log;
 use crate::config::{Config, Flags, Settings};
 use crate::front::http::Http;
-use crate::operations::Service;
 
 /// The settings that a reload applies; all others need a restart. `spaces` stands for all below it.
 const RELOADED: [&str; 8] = [
@@ -127,7 +127,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.spaces.insert(
             "links".to_owned(),
-            crate::space::SpaceSpec { length: Some(7), ..Default::default() },
+            keymill_engine::space::SpaceSpec { length: Some(7), ..Default::default() },
         );
         let all = flat(&settings);
         for part in RELOADED {

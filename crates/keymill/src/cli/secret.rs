@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use keymill_engine::operations::ServiceError;
+use keymill_engine::store::Opening;
 use zeroize::Zeroizing;
 
 use super::args::SecretCommand;
 use super::{WrongUsage, open_store};
 use crate::config::Config;
-use crate::operations::ServiceError;
-use crate::store::Opening;
 
 pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
     let SecretCommand::Export { file, forget } = command;

@@ -5,9 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use keymill_engine::operations::{Service, ServiceError};
+use keymill_engine::space::secret::Master;
+use keymill_engine::store::{Opening, SpaceRecord};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::log::{self, Log};
 use super::reload::Reload;
@@ -15,14 +18,13 @@ use super::space::show::in_words;
 use super::{check_safety, open_store, refuse_forgotten};
 use crate::config::{Config, Flags, config_file};
 use crate::front::http::Http;
-use crate::operations::{Service, ServiceError};
 use crate::server;
-use crate::space::secret::Master;
-use crate::store::{Opening, SpaceRecord};
-use crate::supply::retry::Retry;
 
 /// How long to wait for a store that does not answer at the start.
 const STORE_TIME_MAX: Duration = Duration::from_secs(30);
+/// How soon it is asked again: at first, and at the latest.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How many keyspaces the greeting names.
 const GREETED_MAX: usize = 8;
 
@@ -68,7 +70,7 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
 /// start together need no order.
 async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let deadline = Instant::now() + STORE_TIME_MAX;
-    let mut retry = Retry::default();
+    let mut pause = PAUSE_MIN;
     loop {
         let error = match start(config).await {
             Ok(started) => return Ok(started),
@@ -79,8 +81,8 @@ async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceR
             return Err(error);
         }
         tracing::warn!("{error}; trying again for up to {STORE_TIME_MAX:?}");
-        retry.again(false);
-        sleep_until(retry.at.expect("just set")).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

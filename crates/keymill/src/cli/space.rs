@@ -9,13 +9,13 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
+use keymill_engine::operations::{AdvanceAsk, ImportInto, Service, ServiceError};
+use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, check_name};
 
 use super::args::SpaceCommand;
 use super::figures::grouped;
 use super::{open_service, unknown, usage};
 use crate::config::Config;
-use crate::operations::{AdvanceAsk, ImportInto, Service, ServiceError};
-use crate::space::{DefinitionError, Kind, SpaceSpec, check_name};
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, true).await?;
@@ -24,7 +24,9 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
 
 async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     match command {
-        SpaceCommand::Create { name, spec, json } => create(service, &name, &spec, json).await?,
+        SpaceCommand::Create { name, spec, json } => {
+            create(service, &name, &SpaceSpec::from(*spec), json).await?;
+        }
         SpaceCommand::List { json } => show::list(service, json).await?,
         SpaceCommand::Show { name, json } => show::run(service, &name, json).await?,
         SpaceCommand::Set { name, settings, json } => {

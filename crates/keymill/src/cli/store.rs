@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use keymill_engine::operations::ServiceError;
+use keymill_engine::store::{Opening, Verdict};
 
 use super::args::StoreCommand;
 use super::open_store;
 use crate::config::Config;
-use crate::operations::ServiceError;
-use crate::store::{Opening, Verdict};
 
 pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -47,7 +47,7 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let secret_given = config.secret.is_some() && !config.new_store && !existing;
     let create = !existing && !secret_given;
     let opening = Opening { create, secret_given, allow_unsafe: true, migrate: false };
-    let checked = crate::store::check(&config.store, opening).await;
+    let checked = keymill_engine::store::check(&config.store, opening).await;
     let (place, findings) = checked.map_err(ServiceError::from)?;
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
     let mut out = io::stdout().lock();

@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use keymill_engine::operations::{Service, ServiceError};
+use keymill_engine::space::check_name;
+
 use super::figures::grouped;
 use super::output::Data;
 use super::{WrongUsage, check_safety, open_service, unknown};
 use crate::config::Config;
-use crate::operations::{Service, ServiceError};
-use crate::space::check_name;
 
 /// How many bytes of keys wait to be written: what is lost of them where the reader has gone.
 const BUFFER: usize = 1 << 14;

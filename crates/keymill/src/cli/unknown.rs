@@ -2,9 +2,10 @@
 //!
 //! Every command that names a keyspace runs inside [`advised`]. Nothing here changes whether a command fails.
 
+use keymill_engine::operations::{Service, ServiceError};
+
 use super::WrongUsage;
 use crate::config::closest;
-use crate::operations::{Service, ServiceError};
 
 /// Runs a command, and adds advice to its failure where that is an unknown keyspace.
 pub(super) async fn advised<T>(

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
+use keymill_engine::space::SpaceSpec;
 use serde::{Deserialize, Serialize};
 
 use super::{Flags, mistakes};
 use crate::front::http::UNSENT_MAX;
-use crate::space::SpaceSpec;
 
 /// The annotated file of all defaults.
 pub const DEFAULT_FILE: &str = include_str!("default.toml");
@@ -307,13 +307,13 @@ mod tests {
             .collect();
         let all = Settings::parse(&uncommented).unwrap();
         let links = &all.spaces["links"];
-        assert_eq!(links.definition(), crate::space::Definition::default());
-        let nothing = crate::space::Tuning {
+        assert_eq!(links.definition(), keymill_engine::space::Definition::default());
+        let nothing = keymill_engine::space::Tuning {
             lease_size_min: 0,
             lease_size_max: 0,
             horizon_seconds: 0,
             blocklist: false,
-            audit: crate::space::Audit::Key,
+            audit: keymill_engine::space::Audit::Key,
             low_water: 9,
             ttl_seconds: 9,
             reserve_seconds: 9,
@@ -321,7 +321,7 @@ mod tests {
             importing: None,
             exported_for: None,
         };
-        assert_eq!(links.tuning_over(&nothing), crate::space::Tuning::default());
+        assert_eq!(links.tuning_over(&nothing), keymill_engine::space::Tuning::default());
     }
 
     /// A setting without a variable would be refused as an unknown variable, although the annotated

@@ -40,6 +40,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::{Method, Request, Response, header};
+use keymill_engine::operations::Service;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -52,7 +53,6 @@ pub use used::UsedView;
 use self::budget::{Budget, Line};
 use crate::front::addresses::AddressRules;
 use crate::metrics::{Metrics, Refusal, Route};
-use crate::operations::Service;
 use checks::Asked;
 use origin::{Origin, Origins};
 

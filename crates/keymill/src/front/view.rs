@@ -1,14 +1,15 @@
 //! The shapes of JSON answers and questions.
 
 use jiff::Timestamp;
+use keymill_engine::operations::{Explanation, SpaceReport};
+use keymill_engine::store::LeaseRecord;
 use serde::{Serialize, Serializer};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::engine_views::{
+    DefinitionView, InstanceRecordView, InstanceView, PurposeView, StateView, TuningView,
+};
 use super::http::UsedView;
-use crate::instance::Instance;
-use crate::operations::{Explanation, SpaceReport, State};
-use crate::space::{Definition, Tuning};
-use crate::store::{InstanceRecord, LeaseRecord, Purpose};
 
 /// A number that JavaScript reads right: beyond 2^53 it is written as a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +30,9 @@ pub struct SpaceView {
     /// Its name.
     name: String,
     #[serde(flatten)]
-    definition: Definition,
+    definition: DefinitionView,
     #[serde(flatten)]
-    tuning: Tuning,
+    tuning: TuningView,
     /// The fingerprint of the secret that the keys are made with, if there is one.
     fingerprint: Option<String>,
     /// Whether it hands out no more keys, for good or until its import is complete.
@@ -87,7 +88,7 @@ pub struct ExplanationView {
     space: String,
     /// The key in its canonical form; if it cannot belong to the keyspace, as it was given.
     key: String,
-    state: State,
+    state: StateView,
     /// The reason for the state, in a sentence.
     reason: String,
     /// Its ordinal: it is the n-th key of the keyspace.
@@ -126,11 +127,11 @@ pub struct LeaseView {
     start: SafeNumber,
     /// The ordinal after the last.
     end: SafeNumber,
-    purpose: Purpose,
+    purpose: PurposeView,
     /// Where drawing ended, once the lease is closed.
     closed_at_ordinal: Option<SafeNumber>,
     /// The instance that it was granted to.
-    holder: Instance,
+    holder: InstanceView,
     #[schema(value_type = String)]
     /// When it was granted.
     granted_at: Timestamp,
@@ -152,7 +153,7 @@ pub(super) struct Leases {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Instances {
     /// By age.
-    pub(super) instances: Vec<InstanceRecord>,
+    pub(super) instances: Vec<InstanceRecordView>,
     /// Pass this as `after` to get the next page; absent on the last page.
     pub(super) next: Option<String>,
 }
@@ -162,8 +163,8 @@ impl From<SpaceReport> for SpaceView {
         let SpaceReport { record, .. } = report;
         SpaceView {
             name: record.name,
-            definition: record.definition,
-            tuning: record.tuning,
+            definition: record.definition.into(),
+            tuning: record.tuning.into(),
             fingerprint: record.fingerprint,
             sealed: record.sealed,
             created_at: record.created_at,
@@ -189,7 +190,7 @@ impl ExplanationView {
         ExplanationView {
             space: space.to_owned(),
             key: explanation.key.unwrap_or_else(|| asked.to_owned()),
-            state: explanation.state,
+            state: explanation.state.into(),
             reason: explanation.reason,
             ordinal: explanation.ordinal.map(SafeNumber::from),
             number: explanation.number.map(SafeNumber),
@@ -209,9 +210,9 @@ impl From<LeaseRecord> for LeaseView {
             lease: record.lease.into(),
             start: record.ordinals.start.into(),
             end: record.ordinals.end.into(),
-            purpose: record.purpose,
+            purpose: record.purpose.into(),
             closed_at_ordinal: record.closed_at_ordinal.map(SafeNumber::from),
-            holder: record.holder,
+            holder: record.holder.into(),
             granted_at: record.granted_at,
             closed_at: record.closed_at,
         }

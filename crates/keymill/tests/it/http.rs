@@ -20,10 +20,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use keymill::front::http::Http;
-use keymill::operations::{Limits, Service, Setup};
 use keymill::server::{self, ServerLimits};
-use keymill::space::SpaceSpec;
 use keymill_core::Blocklist;
+use keymill_engine::operations::{Limits, Service, Setup};
+use keymill_engine::space::SpaceSpec;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -59,7 +59,9 @@ impl Instance {
         let file = || format!("sqlite:{}", folder.path().join("keymill.db").display());
         let url = store.unwrap_or_else(file);
         let setup = Setup {
-            store: keymill::store::open(&url, keymill::store::Opening::default()).await.unwrap(),
+            store: keymill_engine::store::open(&url, keymill_engine::store::Opening::default())
+                .await
+                .unwrap(),
             data_dir: folder.path().to_owned(),
             secret: None,
             blocklist: Blocklist::builtin(),

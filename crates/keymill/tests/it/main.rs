@@ -2,22 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
-mod blocked;
 mod cli;
 mod connections;
-mod doubt;
-#[cfg(feature = "etcd")]
-mod etcd;
-mod grow;
 mod http;
 mod layout;
 mod pool;
-mod rollback;
-mod schema;
 mod servers;
-mod snowflake;
-mod store_behavior;
-mod undone;
-mod unreliable;
-mod unwritten;
+mod setup;
 mod upgrade;

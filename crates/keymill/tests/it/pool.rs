@@ -18,7 +18,7 @@ async fn an_empty_pool_says_how_to_fill_it_and_a_filled_one_gives_each_key_once(
     take(1).await.is_problem(409, "exhausted", "keymill pool fill pool");
     let filled = instance
         .service
-        .fill_pool("pool", keymill::operations::Filling::Add(1_000), |_, _| {})
+        .fill_pool("pool", keymill_engine::operations::Filling::Add(1_000), |_, _| {})
         .await
         .unwrap();
     assert_eq!(filled, 1_000);

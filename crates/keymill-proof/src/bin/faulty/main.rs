@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use keymill::front::http::Http;
-use keymill::operations::{Limits, Service, Setup};
 use keymill::server::{self, ServerLimits};
 use keymill_core::Blocklist;
+use keymill_engine::operations::{Limits, Service, Setup};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -70,7 +70,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&args.data_dir)?;
     let listener = TcpListener::bind(args.listen).await?;
     let address = listener.local_addr()?;
-    let real = keymill::store::open(&args.store, keymill::store::Opening::default()).await?;
+    let real =
+        keymill_engine::store::open(&args.store, keymill_engine::store::Opening::default()).await?;
     let service = Service::start(Setup {
         store: match args.fault {
             Fault::Splitmix => real,

@@ -9,9 +9,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use keymill::Service;
-use keymill::operations::Space;
-use keymill::space::{Kind, SpaceSpec};
+use keymill_engine::Service;
+use keymill_engine::operations::Space;
+use keymill_engine::space::{Kind, SpaceSpec};
 use keymill_proof::random::splitmix64;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;

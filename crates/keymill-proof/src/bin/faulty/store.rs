@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use keymill::instance::Instance;
-use keymill::space::{Definition, Tuning};
-use keymill::store::{
+use keymill_engine::instance::Instance;
+use keymill_engine::space::{Definition, Tuning};
+use keymill_engine::store::{
     Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, History, InstancePage,
     InstanceRecord, LeaseAsk, LeasePage, LeaseRecord, Lengths, Mark, MovedRow, MovedSpace,
     NameBatch, NamePage, NameRecord, Named, NewName, NewSpace, Place, Pulse, Rows, RowsPage,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keymill::store::{Floor, HeldWindow, Mark, Store, StoreError, Window, WindowAsk};
+use keymill_engine::store::{Floor, HeldWindow, Mark, Store, StoreError, Window, WindowAsk};
 
 /// How far ahead windows on record reach, in ticks.
 const RECORDED: u64 = 1_000;

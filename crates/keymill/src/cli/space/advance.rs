@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use keymill_engine::operations::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
 
 use super::confirmed;
 use crate::cli::figures::{counted, grouped};
-use crate::operations::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
 
 /// For how long IDs may be missing without a question.
 const WAIT_UNASKED_SECONDS: i64 = 300;

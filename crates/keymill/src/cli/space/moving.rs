@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use keymill_engine::operations::{ExportCheck, Service, ServiceError};
 
 use crate::cli::figures::counted;
 use crate::cli::output::{Data, is_quiet};
-use crate::operations::{ExportCheck, Service, ServiceError};
 
 pub(super) async fn export(
     service: &Service,

@@ -1,13 +1,14 @@
 //! `keymill space set`: the settings of a keyspace that may change at any time.
 
 use anyhow::bail;
+use keymill_engine::operations::{Service, ServiceError};
+use keymill_engine::source::lease::LEASE_SIZE_MAX;
+use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, Tuning};
 use serde_json::Value;
 
 use super::show;
+use crate::cli::space_args::AuditArg;
 use crate::cli::usage;
-use crate::operations::{Service, ServiceError};
-use crate::source::lease::LEASE_SIZE_MAX;
-use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Tuning};
 
 pub(in crate::cli) const SET_EXAMPLES: &str = "\
 Only the settings that are given change; `keymill space show` prints all of them. Running instances
@@ -41,7 +42,7 @@ const CHANGEABLE: [&str; 9] = [
 pub(in crate::cli) struct SetArgs {
     /// Record leases only (batch), or every key with its time and caller before it is handed out (key)
     #[arg(long)]
-    audit: Option<Audit>,
+    audit: Option<AuditArg>,
     /// Whether keys that the blocklist matches are skipped
     #[arg(long)]
     blocklist: Option<bool>,
@@ -156,7 +157,7 @@ impl SetArgs {
     /// The same as a keyspace is described, with nothing said of what is permanent.
     fn spec(&self) -> SpaceSpec {
         SpaceSpec {
-            audit: self.audit,
+            audit: self.audit.map(Into::into),
             blocklist: self.blocklist,
             horizon_seconds: self.horizon_seconds,
             lease_size_min: self.lease_size_min,
@@ -172,6 +173,8 @@ impl SetArgs {
 
 #[cfg(test)]
 mod tests {
+    use keymill_engine::space::Audit;
+
     use super::*;
 
     #[test]

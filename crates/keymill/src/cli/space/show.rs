@@ -3,13 +3,13 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use jiff::Timestamp;
+use keymill_engine::operations::{Service, SpaceReport};
+use keymill_engine::space::{Audit, Definition, Kind, Tuning};
+use keymill_engine::store::SpaceRecord;
 
 use super::set::applies;
 use crate::cli::figures::{grouped, rounded};
 use crate::front::http::SpaceView;
-use crate::operations::{Service, SpaceReport};
-use crate::space::{Audit, Definition, Kind, Tuning};
-use crate::store::SpaceRecord;
 
 pub(super) async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
     let reports = service.reports().await?;

@@ -6,13 +6,13 @@ use axum::extract::{Path, State as Shared};
 use bytes::Bytes;
 use hyper::{StatusCode, Uri};
 use jiff::Timestamp;
+use keymill_engine::store::NameRecord;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::page::{self, Page};
 use super::params::{no_query, query};
 use super::{Problem, State, body};
-use crate::store::NameRecord;
 
 /// A body that is read, and is no part of the description: few clients can send one with a `DELETE`.
 type Undescribed = Bytes;

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 
 use axum::http::request::Parts;
 use hyper::body::{Body as _, Incoming};
+use keymill_engine::operations::check_caller;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::params::{query, switch, whole_number};
 use super::{Problem, State, body, check_encoding};
-use crate::operations::check_caller;
 
 /// What a take asks for.
 #[derive(Debug)]

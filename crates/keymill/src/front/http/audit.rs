@@ -2,12 +2,12 @@
 
 use axum::extract::State as Shared;
 use hyper::Uri;
+use keymill_engine::store::{InstancePage, LeasePage};
 
 use super::page::{self, Page};
 use super::params::query;
 use super::{Problem, State};
 use crate::front::view::{Instances, LeaseView, Leases};
-use crate::store::{InstancePage, LeasePage};
 
 /// Lists leases, ordered by keyspace and then by age.
 #[utoipa::path(get, path = "/v1/leases", tag = "audit", operation_id = "list_leases",
@@ -57,7 +57,11 @@ pub(super) async fn instances(
     let (after, limit) = (page::after(after)?, page::limit(limit.as_deref())?);
     let instances = state.service.instances(&InstancePage { after, limit }).await?;
     let next = page::next(&instances, limit, |record| record.instance.id.clone());
-    Ok(Page::new(&uri, next.clone().as_deref(), Instances { instances, next }))
+    Ok(Page::new(
+        &uri,
+        next.clone().as_deref(),
+        Instances { instances: instances.into_iter().map(Into::into).collect(), next },
+    ))
 }
 
 /// The keyspace and the number of a lease, as `next` writes them.
@@ -65,6 +69,6 @@ fn as_lease(after: &str) -> Option<(String, u64)> {
     let (space, lease) = after.rsplit_once('/')?;
     // Revisions fit 63 bits in every store.
     let lease = lease.parse::<u64>().ok().filter(|lease| *lease <= i64::MAX as u64)?;
-    crate::space::check_name(space).ok()?;
+    keymill_engine::space::check_name(space).ok()?;
     Some((space.to_owned(), lease))
 }

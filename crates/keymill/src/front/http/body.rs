@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((read(r#"{"count": 3.5}"#), read(r#"{"count": -3.0}"#)), (None, None));
         assert_eq!(read(r#"{"count": 5e9}"#), None);
     }
-    use crate::space::SpaceSpec;
+    use keymill_engine::space::SpaceSpec;
 
     #[test]
     fn a_refusal_names_the_field_and_what_it_must_be() {

@@ -19,11 +19,11 @@ use bytes::{BufMut, Bytes};
 use http_body_util::Either;
 use hyper::Response;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use keymill_engine::operations::turn::turn;
+use keymill_engine::operations::{Space, Unwritten};
 
 use super::budget::{Account, PIECE_BYTES, Whole};
 use super::{Body, Problem, State, full};
-use crate::operations::turn::turn;
-use crate::operations::{Space, Unwritten};
 
 /// Answers up to this size are made at once, and never wait.
 pub(super) const SMALL_MAX: usize = 16 << 10;

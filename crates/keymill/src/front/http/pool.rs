@@ -5,6 +5,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
+use keymill_engine::operations::{Import, ImportInto};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
@@ -12,7 +13,6 @@ use utoipa::ToSchema;
 
 use super::params::no_query;
 use super::{BODY_TIME_MAX, Body, Problem, State, check_encoding, full};
-use crate::operations::{Import, ImportInto};
 
 /// How long an import may take.
 const IMPORT_TIME_MAX: Duration = Duration::from_secs(3_600);

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use bytes::{BufMut, BytesMut};
 use hyper::body::Incoming;
 use hyper::{Request, Response, Uri, header};
+use keymill_engine::operations::Space;
+use keymill_engine::operations::turn::turn;
 use percent_encoding::percent_decode_str;
 
 use super::ask::{TakeAsk, TakeBody};
@@ -12,8 +14,6 @@ use super::params::query;
 use super::pieces::{self, Form, SMALL_MAX};
 use super::{Body, Problem, State, check_encoding, full};
 use crate::front::view::Keys;
-use crate::operations::Space;
-use crate::operations::turn::turn;
 
 /// From how many keys on a take is worth a turn of its own: some hundredths of a millisecond.
 const COUNT_OF_A_TURN: u32 = 256;

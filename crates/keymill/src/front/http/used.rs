@@ -6,13 +6,13 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
 use hyper::Uri;
 use jiff::Timestamp;
+use keymill_engine::store::key_rows::{UsedKey, UsedPage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::page::{self, Page};
 use super::params::{no_query, query, time};
 use super::{Problem, State};
-use crate::store::key_rows::{UsedKey, UsedPage};
 
 /// A used key.
 #[derive(Debug, Serialize, ToSchema)]

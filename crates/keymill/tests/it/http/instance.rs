@@ -42,7 +42,7 @@ async fn an_empty_pool_that_was_asked_for_is_told_with_what_to_do() {
     assert_eq!((&problem["code"], &problem["space"]), (&json!("pool_empty"), &json!("coupons")));
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("keymill pool fill coupons"), "{detail}");
-    let fill = keymill::operations::Filling::Add(100);
+    let fill = keymill_engine::operations::Filling::Add(100);
     instance.service.fill_pool("coupons", fill, |_, _| {}).await.unwrap();
     instance.service.announce("here".to_owned());
     let begin = std::time::Instant::now();

@@ -1,6 +1,6 @@
 //! Keyspaces over HTTP: made, refused, shown.
 
-use keymill::space::{Kind, SpaceSpec};
+use keymill_engine::space::{Kind, SpaceSpec};
 use serde_json::{Value, json};
 
 use super::Instance;

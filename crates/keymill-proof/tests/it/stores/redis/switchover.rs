@@ -6,9 +6,9 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use keymill::instance::Instance;
-use keymill::space::{Definition, Tuning};
-use keymill::store::{
+use keymill_engine::instance::Instance;
+use keymill_engine::space::{Definition, Tuning};
+use keymill_engine::store::{
     Confirm, Evidence, Floor, LeaseAsk, Mark, NameBatch, NamePurpose, NewName, NewSpace, Opening,
     Pulse, StoreError,
 };
@@ -96,7 +96,7 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
     let address = Proxy::start(first.port());
     // Replicas confirm nothing here: the first server stays behind for good.
     let url = format!("redis://127.0.0.1:{}/0?replicas=0", address.port());
-    let open = async || keymill::store::open(&url, Opening::default()).await.unwrap();
+    let open = async || keymill_engine::store::open(&url, Opening::default()).await.unwrap();
     let olds = [open().await, open().await, open().await, open().await, open().await];
     let nothing_seen = Floor { store: olds[0].identity().await.unwrap(), mark: Mark::default() };
     olds[0].create(&links(), &nothing_seen).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_heartbeat_reports_nothing_that_no_replica_has() {
         Ok(pair) => pair,
         Err(missing) => return skip(&missing),
     };
-    let store = keymill::store::open(&first.url(), Opening::default()).await.unwrap();
+    let store = keymill_engine::store::open(&first.url(), Opening::default()).await.unwrap();
     let floor = Floor { store: store.identity().await.unwrap(), mark: Mark::default() };
     store.create(&links(), &floor).await.unwrap();
     let ask = ask(&floor);

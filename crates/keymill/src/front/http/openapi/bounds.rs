@@ -3,13 +3,13 @@
 //! Bounds are those that the server checks, and a test sends values on both sides of them. What a
 //! schema cannot say (two settings that contradict each other, reserved words) is left to refusals.
 
+use keymill_engine::source::lease::LEASE_SIZE_MAX;
+use keymill_engine::space::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
+use keymill_engine::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
 use serde_json::{Map, Value, json};
 
 use super::fields;
 use crate::front::http::page::{AFTER_LEN_MAX, LIMIT_DEFAULT, LIMIT_MAX};
-use crate::source::lease::LEASE_SIZE_MAX;
-use crate::space::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
-use crate::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
 
 /// The name of a keyspace.
 const SPACE: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";

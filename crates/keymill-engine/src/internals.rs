@@ -1,0 +1,6 @@
+//! What suites, proofs and benches of this workspace need, and nobody else.
+//!
+//! It changes with the code and promises nothing. The `keymill` crate does not use it; a test says so.
+
+pub use crate::source::lease::{Draw, LEASE_SIZE_MAX, Leases};
+pub use crate::source::leased::Mill;

@@ -1,0 +1,17 @@
+//! The integration tests, in one binary so that they link once.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
+
+mod blocked;
+mod doubt;
+#[cfg(feature = "etcd")]
+mod etcd;
+mod grow;
+mod rollback;
+mod schema;
+mod servers;
+mod snowflake;
+mod store_behavior;
+mod undone;
+mod unreliable;
+mod unwritten;

@@ -1,0 +1,366 @@
+//! A real SQLite store whose link a test has in its hands: requests are refused before they are
+//! carried out, or carried out with their answers lost.
+//!
+//! Instances on it share no floor file, as if each ran on a machine of its own.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use keymill_core::Blocklist;
+use keymill_engine::instance::Instance;
+use keymill_engine::operations::{Limits, Setup};
+use keymill_engine::space::{Definition, Tuning};
+use keymill_engine::store::key_rows::{
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyPlace,
+    Noted, Release, Retire, UsedKey, UsedPage, Uses,
+};
+use keymill_engine::store::{
+    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
+    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, Mark, MovedRow, MovedSpace,
+    NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
+    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+};
+
+/// A SQLite store behind a link that fails as a test says.
+#[derive(Debug)]
+pub(crate) struct Unreliable {
+    inner: Arc<dyn Store>,
+    away: AtomicBool,
+    /// How many requests were refused because it is away.
+    refused: AtomicU32,
+    /// How many answers to leases and windows are lost from now on.
+    to_lose: AtomicU32,
+    notes: Mutex<Notes>,
+    /// What was asked for of leases and windows, and what was granted whether or not the answer
+    /// arrived.
+    asked: Mutex<Vec<(u64, u64)>>,
+}
+
+/// What becomes of notes of single keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Notes {
+    /// They are carried out and answered.
+    #[default]
+    Answered,
+    /// They are refused, and nothing is written.
+    Refused,
+    /// They are written, and the answer is lost.
+    Lost,
+}
+
+impl Unreliable {
+    pub(crate) async fn open(folder: &Path) -> Arc<Unreliable> {
+        let url = format!("sqlite:{}", folder.join("keymill.db").display());
+        Arc::new(Unreliable {
+            inner: keymill_engine::store::open(&url, Opening::default()).await.unwrap(),
+            away: AtomicBool::new(false),
+            refused: AtomicU32::new(0),
+            to_lose: AtomicU32::new(0),
+            notes: Mutex::default(),
+            asked: Mutex::default(),
+        })
+    }
+
+    /// Refuses every request from now on, or none.
+    pub(crate) fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
+    /// Loses the answers to so many leases or windows.
+    pub(crate) fn lose(&self, count: u32) {
+        self.to_lose.store(count, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_notes(&self, notes: Notes) {
+        *self.notes.lock().unwrap() = notes;
+    }
+
+    /// What was asked for of leases and windows so far, and what was granted.
+    pub(crate) fn asked(&self) -> Vec<(u64, u64)> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// Waits until a request was refused because it is away.
+    pub(crate) async fn refuses_one(&self) {
+        let before = self.refused.load(Ordering::SeqCst);
+        while self.refused.load(Ordering::SeqCst) == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn up(&self) -> Result<&dyn Store, StoreError> {
+        if self.away.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(StoreError::Unavailable("the link is cut".to_owned()));
+        }
+        Ok(&*self.inner)
+    }
+
+    fn rows(&self) -> Result<&dyn KeyStore, StoreError> {
+        Ok(self.up()?.keys().expect("SQLite keeps rows of keys"))
+    }
+
+    /// Notes what was asked for and granted, and answers with it unless the answer is to be lost.
+    fn answer<T>(&self, asked: u64, granted: u64, answer: T) -> Result<T, StoreError> {
+        self.asked.lock().unwrap().push((asked, granted));
+        let lose = |left: u32| left.checked_sub(1);
+        match self.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose) {
+            Ok(_) => Err(StoreError::InDoubt("the answer was lost".to_owned())),
+            Err(_) => Ok(answer),
+        }
+    }
+}
+
+/// An instance on a store, without a blocklist. It beats often where it beats at all.
+pub(crate) fn setup(store: Arc<dyn Store>, data_dir: &Path) -> Setup {
+    std::fs::create_dir_all(data_dir).unwrap();
+    Setup {
+        store,
+        data_dir: data_dir.to_owned(),
+        secret: None,
+        blocklist: Blocklist::none(),
+        alias_rules: Default::default(),
+        limits: Limits {
+            wait_max: Duration::from_secs(10),
+            heartbeat_every: Duration::from_millis(100),
+            ..Limits::default()
+        },
+        require_existing: false,
+        worker: None,
+        clock: Default::default(),
+        unsafe_store: None,
+    }
+}
+
+#[async_trait]
+impl Store for Unreliable {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let grant = self.up()?.lease(ask).await?;
+        self.answer(ask.size, grant.ordinals.end - grant.ordinals.start, grant)
+    }
+
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let window = self.up()?.window(ask).await?;
+        self.answer(ask.length, window.ticks.end - window.ticks.start, window)
+    }
+
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.up()?.identity().await
+    }
+
+    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
+        self.up()?.create(new, floor).await
+    }
+
+    async fn tune(&self, s: &str, t: &Tuning, f: &Floor) -> Result<SpaceRecord, StoreError> {
+        self.up()?.tune(s, t, f).await
+    }
+
+    async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.up()?.grow(space, definition, capacity, floor).await
+    }
+
+    async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
+        self.up()?.space(space).await
+    }
+
+    async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
+        self.up()?.spaces().await
+    }
+
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        self.up()?.give_back(backs).await
+    }
+
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        self.up()?.confirm(what).await
+    }
+
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        self.up()?.clock_ms(own_ms).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.up()?.release_window(release).await
+    }
+
+    async fn advance(&self, s: &str, to: Mark, by: &Instance) -> Result<SpaceRecord, StoreError> {
+        self.up()?.advance(s, to, by).await
+    }
+
+    async fn report_sighting(&self, s: &str, by: &str, seen: Mark) -> Result<(), StoreError> {
+        self.up()?.report_sighting(s, by, seen).await
+    }
+
+    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
+        self.up()?.sighted(space).await
+    }
+
+    async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
+        self.up()?.seal(space, floor).await
+    }
+
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        self.up()?.add_names(batch).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        self.up()?.remove_name(space, key, owner, floor).await
+    }
+
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        self.up()?.named(space, name).await
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        reached: Mark,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.up()?.unplaced(space, reached, after, limit).await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        self.up()?.names(page).await
+    }
+
+    fn names_max(&self, purpose: NamePurpose) -> usize {
+        self.inner.names_max(purpose)
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        self.up()?.count_names(space).await
+    }
+
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        self.up()?.moved_rows(page).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        self.up()?.begin_import(space).await
+    }
+
+    async fn import_rows(&self, s: &str, from: &str, rows: &[MovedRow]) -> Result<(), StoreError> {
+        self.up()?.import_rows(s, from, rows).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        self.up()?.finish_import(space).await
+    }
+
+    async fn lease_of(&self, s: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        self.up()?.lease_of(s, ordinal).await
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        self.up()?.leases(page).await
+    }
+
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        self.up()?.heartbeat(pulse).await
+    }
+
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        self.up()?.instances(page).await
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.up()?.secret(candidate).await
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        self.up()?.forget_secret().await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.up()?.check().await
+    }
+
+    fn keys(&self) -> Option<&dyn KeyStore> {
+        Some(self)
+    }
+
+    fn place(&self) -> Place {
+        self.inner.place()
+    }
+}
+
+#[async_trait]
+impl KeyStore for Unreliable {
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let notes = *self.notes.lock().unwrap();
+        if notes == Notes::Refused {
+            return Err(StoreError::Unavailable("the note was refused".to_owned()));
+        }
+        let noted = self.rows()?.note(uses).await?;
+        if notes == Notes::Lost {
+            return Err(StoreError::InDoubt("the answer was lost".to_owned()));
+        }
+        Ok(noted)
+    }
+
+    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
+        self.rows()?.fill(fill).await
+    }
+
+    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
+        self.rows()?.claim(ask).await
+    }
+
+    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
+        self.rows()?.release(back).await
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        self.rows()?.retire(retire).await
+    }
+
+    async fn available(&self, space: &str) -> Result<u64, StoreError> {
+        self.rows()?.available(space).await
+    }
+
+    async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
+        self.rows()?.find(at).await
+    }
+
+    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
+        self.rows()?.imported(space, key).await
+    }
+
+    async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError> {
+        self.rows()?.available_page(page).await
+    }
+
+    async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
+        self.rows()?.used_page(page).await
+    }
+
+    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+        self.rows()?.digest(batch).await
+    }
+
+    fn fill_max(&self) -> u64 {
+        self.inner.keys().expect("SQLite keeps rows of keys").fill_max()
+    }
+}

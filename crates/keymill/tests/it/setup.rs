@@ -1,0 +1,30 @@
+//! What a service in a test of the binary is made of.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keymill_core::Blocklist;
+use keymill_engine::operations::{Limits, Setup};
+use keymill_engine::store::Store;
+
+/// An instance on a store, without a blocklist. It beats often where it beats at all.
+pub(crate) fn setup(store: Arc<dyn Store>, data_dir: &Path) -> Setup {
+    std::fs::create_dir_all(data_dir).unwrap();
+    Setup {
+        store,
+        data_dir: data_dir.to_owned(),
+        secret: None,
+        blocklist: Blocklist::none(),
+        alias_rules: Default::default(),
+        limits: Limits {
+            wait_max: Duration::from_secs(10),
+            heartbeat_every: Duration::from_millis(100),
+            ..Limits::default()
+        },
+        require_existing: false,
+        worker: None,
+        clock: Default::default(),
+        unsafe_store: None,
+    }
+}
