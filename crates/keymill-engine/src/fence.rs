@@ -6,8 +6,9 @@
 //! change ends here: the floor is raised, then the change is looked for in one state of the store that
 //! has come at least as far.
 
-pub mod floors;
+pub(crate) mod floors;
 pub(crate) mod group_commit;
+pub(crate) mod readiness;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::store::{
     Confirm, Confirmed, Evidence, GiveBack, Grant, LeaseAsk, Lengths, Mark, Store, StoreError,
 };
 use floors::{Floors, raise_to};
+use readiness::reach;
 
 /// Raises the floor to where a change has led, and looks for what the change has left on record.
 pub(crate) async fn make_sure(
@@ -68,8 +70,8 @@ pub(crate) async fn settle(
             skips_in: grant.ordinals.clone(),
         };
         let confirmed = make_sure(store, floors, &change).await?;
-        keys.follow(&confirmed.space)?;
-        keys.reach(store, grant.ordinals.end, confirmed.space.mark).await?;
+        keys.follow(&confirmed.space.definition)?;
+        reach(store, keys, grant.ordinals.end, confirmed.space.mark).await?;
         // The floor knows the lengths too before a key of theirs leaves.
         let grown = Lengths::of(&keys.grown());
         raise_to(floors, &ask.space, Mark { grown, ..grant.mark }).await?;

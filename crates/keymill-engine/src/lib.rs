@@ -16,16 +16,13 @@
 //! - [`instance`], [`clock`]: this process, and the time.
 
 pub mod clock;
-#[doc(hidden)]
-pub mod fence;
+mod fence;
 pub mod instance;
 pub mod operations;
-#[doc(hidden)]
-pub mod source;
+mod source;
 pub mod space;
 pub mod store;
-#[doc(hidden)]
-pub mod supply;
+mod supply;
 
 #[doc(hidden)]
 pub mod internals;

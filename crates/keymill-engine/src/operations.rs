@@ -10,6 +10,7 @@ mod digests;
 mod error;
 mod explain;
 mod export;
+mod figures;
 mod health;
 mod heartbeat;
 mod ids;
@@ -43,6 +44,7 @@ pub use digests::DigestAnswer;
 pub use error::ServiceError;
 pub use explain::{Explanation, State};
 pub use export::{ExportCheck, Exported, MovedFile};
+pub use figures::Figures;
 pub use health::{Health, Problem};
 pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
@@ -59,7 +61,7 @@ use crate::fence::floors::Floors;
 use crate::fence::group_commit::GroupCommit;
 use crate::instance::Instance;
 use crate::space::secret::Master;
-use crate::store::{Place, Store};
+use crate::store::{Finding, Place, Store};
 use crate::supply::leases::{GiveBacks, give_back_all};
 
 /// How long a command takes to give back what it holds.
@@ -238,10 +240,9 @@ impl Service {
         self.inner.store.place()
     }
 
-    /// The store itself, for commands that look at it.
-    #[doc(hidden)]
-    pub fn store(&self) -> &dyn Store {
-        &*self.inner.store
+    /// What tells whether the store is safe to lease from, setting by setting.
+    pub async fn check(&self) -> Result<Vec<Finding>, ServiceError> {
+        Ok(self.inner.store.check().await?)
     }
 
     /// How much of everything.

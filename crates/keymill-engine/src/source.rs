@@ -9,10 +9,10 @@
 //! - `uuids`: keys that no store has to know.
 
 mod atomics;
-pub mod claimed_keys;
-pub mod lease;
+pub(crate) mod claimed_keys;
+pub(crate) mod lease;
 #[cfg(test)]
 mod lease_tests;
-pub mod leased;
-pub mod ticks;
+pub(crate) mod leased;
+pub(crate) mod ticks;
 pub(crate) mod uuids;

@@ -7,8 +7,8 @@
 //! - [`windows`]: workers of snowflake keyspaces and the time that they may write into IDs.
 //! - [`claims`]: keys of pools.
 
-pub mod claims;
+pub(crate) mod claims;
 pub(crate) mod demand;
-pub mod leases;
+pub(crate) mod leases;
 pub(crate) mod retry;
-pub mod windows;
+pub(crate) mod windows;

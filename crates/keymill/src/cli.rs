@@ -205,12 +205,11 @@ async fn refuse_forgotten(config: &Config, store: &dyn Store) -> anyhow::Result<
 
 /// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
 /// unsafe about one that is, and writes what else should be otherwise to the log.
-async fn check_safety(store: &dyn Store, allow: bool) -> anyhow::Result<Option<String>> {
-    let findings = store.check().await.map_err(ServiceError::from)?;
+fn check_safety(findings: &[Finding], allow: bool) -> anyhow::Result<Option<String>> {
     for finding in findings.iter().filter(|finding| finding.verdict == Verdict::Warning) {
         tracing::warn!("{}", finding.in_words());
     }
-    match Finding::unsafe_ones(&findings) {
+    match Finding::unsafe_ones(findings) {
         Some(reasons) if !allow => {
             Err(ServiceError::from(StoreError::unsafe_store(&reasons)).into())
         }

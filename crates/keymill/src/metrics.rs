@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
-use keymill_engine::operations::{Service, Space};
-use keymill_engine::source::ticks::Worker;
+use keymill_engine::operations::{Figures, Service};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -108,25 +107,9 @@ impl Metrics {
 struct Snapshot {
     requests: Vec<(&'static str, &'static str, u64)>,
     connections_refused: Vec<(&'static str, u64)>,
-    spaces: Vec<SpaceFigures>,
+    spaces: Vec<Figures>,
     ready: bool,
     problems: Vec<(&'static str, String)>,
-}
-
-#[derive(Debug)]
-struct SpaceFigures {
-    name: String,
-    drawn: u64,
-    at_hand: u64,
-    leases: u64,
-    burned: u64,
-    rate: f64,
-    capacity: u64,
-    leased: u64,
-    clock_jumps: u64,
-    /// In seconds since 1970.
-    runs_out_at: Option<i64>,
-    worker: Option<u32>,
 }
 
 impl Snapshot {
@@ -146,7 +129,7 @@ impl Snapshot {
         Snapshot {
             requests: requests.collect(),
             connections_refused: refused.collect(),
-            spaces: metrics.service.known_spaces().iter().map(|space| figures(space)).collect(),
+            spaces: metrics.service.known_spaces().iter().map(|space| space.figures()).collect(),
             ready: health.ready,
             problems: problems.map(|it| (it.code, it.space.unwrap_or_default())).collect(),
         }
@@ -156,7 +139,7 @@ impl Snapshot {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),
-        metric: impl Fn(&SpaceFigures) -> M,
+        metric: impl Fn(&Figures) -> M,
     ) -> fmt::Result {
         self.of_some(encoder, (name, help), |space| Some(metric(space)))
     }
@@ -166,7 +149,7 @@ impl Snapshot {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),
-        metric: impl Fn(&SpaceFigures) -> Option<M>,
+        metric: impl Fn(&Figures) -> Option<M>,
     ) -> fmt::Result {
         let all = || self.spaces.iter().filter_map(|space| Some((space, metric(space)?)));
         let Some((_, first)) = all().next() else {
@@ -226,7 +209,7 @@ impl Collector for Snapshot {
         let jumps = ("clock_jumps", "Changes of the clock of this host");
         self.of_some(encoder, jumps, |it| it.runs_out_at.map(|_| counter(it.clock_jumps)))?;
         let end = ("runs_out_timestamp_seconds", "When the timestamps of a snowflake keyspace end");
-        self.of_some(encoder, end, |it| it.runs_out_at.map(ConstGauge::new))?;
+        self.of_some(encoder, end, |it| it.runs_out_at.map(|at| ConstGauge::new(at.as_second())))?;
         let kind = gauge(0).metric_type();
         let help = "Whether this instance can serve every keyspace that was asked for";
         let family = encoder.encode_descriptor("ready", help, none, kind)?;
@@ -238,23 +221,5 @@ impl Collector for Snapshot {
             gauge(1).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
-    }
-}
-
-fn figures(space: &Space) -> SpaceFigures {
-    let (record, progress) = (space.record(), space.progress());
-    let worker = space.mill.worker();
-    SpaceFigures {
-        name: space.name.clone(),
-        drawn: space.mill.drawn(),
-        at_hand: space.mill.left(),
-        leases: progress.leases,
-        burned: progress.burned,
-        rate: progress.rate,
-        capacity: record.capacity,
-        leased: record.leased(),
-        clock_jumps: progress.clock_jumps,
-        runs_out_at: worker.map(|it| it.timeline().runs_out_at().as_second()),
-        worker: worker.and_then(Worker::number),
     }
 }

@@ -12,7 +12,7 @@
 //! # Invariants
 //!
 //! - A floor only rises: logs are appended to under a lock, and compacted without loss.
-//! - What [`Floors::raise`] has returned from survives the process and the machine.
+//! - What [`raise_to`] has returned from survives the process and the machine.
 //! - What any process has raised before [`Floors::of`] was called, that call sees.
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -44,7 +44,7 @@ const FEW: usize = 100;
 
 /// The floors of one store, in memory and in every log that should know.
 #[derive(Debug)]
-pub struct Floors {
+pub(crate) struct Floors {
     store: String,
     shared: Arc<Mutex<Shared>>,
     writer: Writer,
@@ -68,7 +68,7 @@ pub struct OtherStore {
 impl Floors {
     /// The floors of the store `store`, kept beside `files`: the data directory's and, where the
     /// store has one, that which every process on that store shares.
-    pub fn open(store: String, files: Vec<PathBuf>) -> io::Result<Floors> {
+    pub(crate) fn open(store: String, files: Vec<PathBuf>) -> io::Result<Floors> {
         let files: Vec<Paths> = files.into_iter().map(|path| Paths::of(&path)).collect();
         let mut shared = Shared::new(&store, files.iter().cloned());
         for (file, paths) in files.iter().enumerate() {
@@ -89,19 +89,19 @@ impl Floors {
     }
 
     /// The identity of the store that these floors are of.
-    pub fn store(&self) -> &str {
+    pub(crate) fn store(&self) -> &str {
         &self.store
     }
 
     /// The highest mark of a space that this process, or another that shares a log, has seen.
-    pub fn of(&self, space: &str) -> io::Result<Floor> {
+    pub(crate) fn of(&self, space: &str) -> io::Result<Floor> {
         let mut shared = lock_shared(&self.shared);
         shared.follow_all()?;
         Ok(Floor { store: self.store.clone(), mark: shared.known.floor(space) })
     }
 
     /// The highest marks of all spaces seen.
-    pub fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
+    pub(crate) fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
         self.with_all(|known| known.iter().map(|(space, mark)| (space.to_owned(), mark)).collect())
     }
 
@@ -113,27 +113,9 @@ impl Floors {
         Ok(look(&shared.known))
     }
 
-    /// Raises the floor of a space, on disk before in memory, and waits for it.
-    pub fn raise(&self, space: &str, mark: Mark) -> io::Result<()> {
-        self.raise_all(vec![(space.to_owned(), mark)])
-    }
-
-    /// Raises the floors of many spaces with few writes, and waits for it. Where one cannot be
-    /// raised, some of the others may be.
-    pub fn raise_all(&self, marks: Vec<(String, Mark)>) -> io::Result<()> {
-        let (answer, answered) = mpsc::channel();
-        self.ask(marks, Box::new(move |done| drop(answer.send(done))));
-        answered.recv().unwrap_or_else(|_| Err(unanswered()))
-    }
-
-    /// How often a log was synced for these floors.
-    pub fn syncs(&self) -> u64 {
-        lock_shared(&self.shared).syncs
-    }
-
     /// Refuses where a log knows another store: creating a space or a secret there would
     /// start a second life of what the other store had.
-    pub fn check_store(&self) -> io::Result<Result<(), OtherStore>> {
+    pub(crate) fn check_store(&self) -> io::Result<Result<(), OtherStore>> {
         let mut shared = lock_shared(&self.shared);
         shared.follow_all()?;
         let Some((paths, known)) = shared.other_store() else {

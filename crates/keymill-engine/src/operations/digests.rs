@@ -11,6 +11,7 @@ use super::{Service, ServiceError, Space};
 use crate::fence::floors::{Floors, floor_of};
 use crate::fence::group_commit::GroupCommit;
 use crate::fence::make_sure_or_burn;
+use crate::fence::readiness::reach;
 use crate::space::digest::{Digester, Prepared};
 use crate::space::{Definition, DefinitionError, Kind};
 use crate::store::key_rows::{DigestBatch, DigestInput, DigestKey};
@@ -109,10 +110,13 @@ impl Service {
             let last = digests.last_of(space)?;
             // Names that are older than their generation may be spelt otherwise than a candidate is.
             let (capacity, reached) = (space.keys.capacity(), space.record().mark);
-            space.keys.reach(&*self.inner.store, capacity, reached).await?;
+            reach(&*self.inner.store, &space.keys, capacity, reached).await?;
             match digests.find(space, &last, scope, inputs).await? {
                 Some(found) => return Ok(found),
-                None => space.keys.follow(&self.inner.store.space(&space.name).await?)?,
+                None => {
+                    let record = self.inner.store.space(&space.name).await?;
+                    space.keys.follow(&record.definition)?;
+                }
             }
         }
         Err(StoreError::Outdated(space.name.clone()).into())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::fence::floors::OtherStore;
 use crate::source::leased::NotReady;
+use crate::space::codec::GrowthError;
 use crate::space::digest::DigestError;
 use crate::space::{DefinitionError, Difference};
 use crate::store::{RolledBack, StoreError};
@@ -198,6 +199,12 @@ impl From<StoreError> for ServiceError {
             StoreError::NoWorker { .. } => ServiceError::NoWorker(error.to_string()),
             StoreError::Broken(problem) => ServiceError::Broken(problem),
         }
+    }
+}
+
+impl From<GrowthError> for ServiceError {
+    fn from(error: GrowthError) -> ServiceError {
+        StoreError::from(error).into()
     }
 }
 

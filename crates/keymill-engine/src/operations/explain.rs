@@ -91,7 +91,7 @@ impl Service {
         }
         let record = self.inner.store.space(name).await?;
         // The key may be of a generation that this instance has not met yet.
-        space.keys.follow(&record)?;
+        space.keys.follow(&record.definition)?;
         if let Some(known) = self.name_of(&space, key).await? {
             let found = match known.purpose {
                 NamePurpose::Pool => self.found(&space, &known.key).await?,

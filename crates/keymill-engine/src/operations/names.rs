@@ -9,6 +9,7 @@ use super::input::{check_after, check_key, check_owner, shown};
 use super::{Service, ServiceError, Space};
 use crate::fence::floors::floor_of;
 use crate::fence::make_sure_or_burn;
+use crate::fence::readiness::reach;
 use crate::store::{
     Confirm, Evidence, NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, StoreError,
 };
@@ -180,7 +181,7 @@ impl Service {
             };
             let named = match store.add_names(&batch).await {
                 Err(StoreError::Outdated(_)) => {
-                    space.keys.follow(&store.space(&space.name).await?)?;
+                    space.keys.follow(&store.space(&space.name).await?.definition)?;
                     continue;
                 }
                 named => named?,
@@ -272,7 +273,7 @@ impl Service {
         asked: &str,
     ) -> Result<NewName, ServiceError> {
         let reached = space.record().mark;
-        space.keys.reach(&*self.inner.store, ordinal + 1, reached).await?;
+        reach(&*self.inner.store, &space.keys, ordinal + 1, reached).await?;
         Ok(match space.keys.early_name(ordinal, asked) {
             Some(key) => NewName { key, ordinal: Some(ordinal) },
             None => {

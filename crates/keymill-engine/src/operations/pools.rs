@@ -7,6 +7,7 @@ use keymill_core::Located;
 
 use super::{Imported, Service, ServiceError, Space};
 use crate::fence::floors::{floor_of, raise_to};
+use crate::fence::readiness::all_ready;
 use crate::space::Kind;
 use crate::store::key_rows::{AvailablePage, Claimed, Fill, KeyStore, WriteKeys};
 use crate::store::{NamePurpose, Naming, NewName, StoreError};
@@ -45,7 +46,7 @@ impl Service {
         let (mut added, mut outdated, mut fruitless) = (0, 0, 0);
         while left > 0 {
             let floor = floor_of(&inner.floors, name).await?;
-            let (capacity, era) = space.keys.all_ready(&*inner.store, floor.mark).await?;
+            let (capacity, era) = all_ready(&*inner.store, &space.keys, floor.mark).await?;
             let fill = Fill {
                 space: name.to_owned(),
                 instance: inner.instance.clone(),

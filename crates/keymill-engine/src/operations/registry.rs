@@ -60,7 +60,7 @@ impl Space {
 
     /// The same, to be kept over a wait.
     pub(super) fn codec_now(&self) -> Arc<Generations> {
-        Guard::into_inner(self.codec())
+        self.keys.codec_now()
     }
 
     /// Where a key would belong if the space grew to its length.
@@ -160,7 +160,7 @@ impl Service {
             && record.mark.revision >= space.record.load().mark.revision
         {
             space.blocklist.store(self.blocklist_of(&record.tuning));
-            if let Err(error) = space.keys.follow(&record) {
+            if let Err(error) = space.keys.follow(&record.definition) {
                 tracing::error!(
                     space = record.name,
                     "cannot apply the growth of the keyspace: {error}"
@@ -186,7 +186,7 @@ impl Service {
         let shared = Arc::new(ArcSwap::from_pointee(record));
         let record = shared.load();
         let master = self.master_of(&record)?;
-        let keys = Arc::new(Keys::of(&record, &master)?);
+        let keys = Arc::new(Keys::of(&record.name, &record.definition, &master)?);
         let (waiting_max, wait_max) = (inner.limits.waiting_max, inner.limits.wait_max);
         let timeline = record.definition.timeline()?;
         let mill = Arc::new(match timeline {

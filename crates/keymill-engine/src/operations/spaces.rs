@@ -100,6 +100,12 @@ impl Service {
         }
     }
 
+    /// The names of all spaces.
+    pub async fn space_names(&self) -> Result<Vec<String>, ServiceError> {
+        let records = self.inner.store.spaces().await?;
+        Ok(records.into_iter().map(|record| record.name).collect())
+    }
+
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
         let records = self.inner.store.spaces().await?;

@@ -22,7 +22,7 @@ const SPENT_KEPT: usize = 4;
 
 /// The claims of one space.
 #[derive(Debug, Default)]
-pub struct Claims {
+pub(crate) struct Claims {
     /// By number.
     batches: ArcSwap<Vec<Arc<Batch>>>,
     next: AtomicU64,
@@ -41,7 +41,7 @@ struct Batch {
 
 impl Claims {
     /// Takes claimed keys in and numbers them.
-    pub fn add(&self, keys: Vec<Claimed>, reserved: bool) -> Range<u64> {
+    pub(crate) fn add(&self, keys: Vec<Claimed>, reserved: bool) -> Range<u64> {
         let count = keys.len() as u64;
         let start = self.next.fetch_add(count, Ordering::Relaxed);
         let batch = Arc::new(Batch { start, keys, reserved, lost: AtomicBool::new(false) });
@@ -55,7 +55,7 @@ impl Claims {
 
     /// Gives the keys of numbers that were drawn to `each`: with their number, and whether they are
     /// only reserved.
-    pub fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(u64, &Claimed, bool)) {
+    pub(crate) fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(u64, &Claimed, bool)) {
         for batch in self.batches.load().iter() {
             if !batch.lost.load(Ordering::Relaxed) {
                 let first = numbers.start.max(batch.start);
@@ -66,7 +66,7 @@ impl Claims {
     }
 
     /// Drops the rest of the claims that these numbers are of: others have them now.
-    pub fn lose(&self, numbers: &Range<u64>) {
+    pub(crate) fn lose(&self, numbers: &Range<u64>) {
         for batch in self.batches.load().iter() {
             if !batch.part(numbers).is_empty() {
                 batch.lost.store(true, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Claims {
     }
 
     /// Forgets claims that were drawn to their end long ago; `lowest` is the first that was not.
-    pub fn forget_below(&self, lowest: u64) {
+    pub(crate) fn forget_below(&self, lowest: u64) {
         let spent = |batch: &Arc<Batch>| batch.start + batch.keys.len() as u64 <= lowest;
         let all = self.batches.load();
         let spent = all.iter().take_while(|batch| spent(batch)).count();

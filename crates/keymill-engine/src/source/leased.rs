@@ -24,21 +24,25 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-use super::lease::{Draw, Leases};
+use super::lease::{Draw, LEASE_SIZE_MAX, Leases};
 use super::ticks::{DrawIds, Worker};
-use crate::space::Timeline;
+use crate::space::{Timeline, Tuning};
 use crate::store::RolledBack;
 
-pub use drawn::Drawn;
+pub(crate) use drawn::Drawn;
 use out::Out;
 pub(crate) use out::OutId;
+
+// A lease of any size that a keyspace may be set to can be counted. Not said in `lease.rs`, because
+// loom compiles that file alone.
+const _: () = assert!(LEASE_SIZE_MAX == Tuning::LEASE_SIZE_MAX);
 
 /// What is wrong where a layout has too few IDs a tick.
 const TOO_FAST: &str = "IDs are requested faster than its layout can make them; try again, or use \
                         a layout with more sequence bits";
 
 /// By when a take must have its keys.
-pub type Deadline = Instant;
+pub(crate) type Deadline = Instant;
 
 /// The source of one space's ordinals; of a snowflake space's IDs.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The keys of one space: how its ordinals are written, and which of them are left out.
 //!
-//! `operations` writes what it has drawn with it; `supply` brings it up to date before it offers a
-//! lease. They share one, because a space may grow while it is served.
+//! `operations` writes what it has drawn with it; `fence` brings it up to date before `supply` offers a
+//! lease. They share one, because a space may grow while it is served. Nothing here asks the store.
 //!
 //! # Invariants
 //!
@@ -16,15 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use keymill_core::{Generations, Located};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::secret::Master;
 use super::skips::Skips;
 use crate::space::{Definition, DefinitionError, LENGTH_MAX};
-use crate::store::{Confirm, ERA, Evidence, Mark, SpaceRecord, Store, StoreError};
-
-/// How many names one request asks for.
-const PAGE: u32 = 1_000;
 
 /// The keys of one space, as far as this process knows them.
 #[derive(Debug)]
@@ -47,18 +43,43 @@ pub struct Keys {
 
 /// A name that is older than the generation it turned out to be of.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct EarlyName {
+pub(crate) struct EarlyName {
     ordinal: u64,
     /// As it was typed, which may be another spelling than the one that is handed out.
     key: String,
 }
 
+/// Why the generations of a definition cannot be taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum GrowthError {
+    /// Others were served here in their place.
+    #[error(
+        "`{space}` has grown to {found:?}, but this instance has served it with {known:?}, so it \
+         could hand out keys that are already in use. Seal it and create a new keyspace"
+    )]
+    Contradiction {
+        /// The space.
+        space: String,
+        /// The lengths after the first that it should have.
+        found: Vec<u8>,
+        /// Those that were served.
+        known: Vec<u8>,
+    },
+    /// The definition cannot be used.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+}
+
 impl Keys {
-    /// The keys of a space that the store has.
-    pub(crate) fn of(record: &SpaceRecord, master: &Master) -> Result<Keys, DefinitionError> {
-        let generations = record.definition.codec(&record.name, master)?;
+    /// The keys of a space with this name and definition.
+    pub(crate) fn of(
+        space: &str,
+        definition: &Definition,
+        master: &Master,
+    ) -> Result<Keys, DefinitionError> {
+        let generations = definition.codec(space, master)?;
         Ok(Keys {
-            space: record.name.clone(),
+            space: space.to_owned(),
             master: master.clone(),
             ready_to: AtomicU64::new(generations.first_end()),
             ready_in: AtomicU64::new(0),
@@ -70,10 +91,20 @@ impl Keys {
         })
     }
 
+    /// The name of the space.
+    pub(crate) fn space(&self) -> &str {
+        &self.space
+    }
+
     /// From ordinal to key and back. Loaded after ordinals are drawn, it knows their generation.
     #[inline]
     pub(crate) fn codec(&self) -> Guard<Arc<Generations>> {
         self.generations.load()
+    }
+
+    /// The same, to be kept over a wait.
+    pub(crate) fn codec_now(&self) -> Arc<Generations> {
+        self.generations.load_full()
     }
 
     /// How many ordinals are known of.
@@ -102,96 +133,49 @@ impl Keys {
         })
     }
 
-    /// Takes in the generations that a record knows of.
-    pub(crate) fn follow(&self, record: &SpaceRecord) -> Result<(), StoreError> {
-        let (known, found) = (self.grown(), &record.definition.grown);
+    /// Takes in the generations that a definition has.
+    pub(crate) fn follow(&self, definition: &Definition) -> Result<(), GrowthError> {
+        let (known, found) = (self.grown(), &definition.grown);
         if known.starts_with(found) {
             return Ok(());
         }
         if !found.starts_with(&known) {
-            return Err(StoreError::Broken(format!(
-                "`{}` has grown to {found:?}, but this instance has served it with {known:?}, so \
-                 it could hand out keys that are already in use. Seal it and create a new keyspace",
-                self.space
-            )));
+            let (space, found) = (self.space.clone(), found.clone());
+            return Err(GrowthError::Contradiction { space, found, known });
         }
-        let codec = record.definition.codec(&self.space, &self.master);
-        let codec = Arc::new(codec.map_err(|error| StoreError::Broken(error.to_string()))?);
+        let codec = Arc::new(definition.codec(&self.space, &self.master)?);
         // Several may follow at once, and the one that knows most has to stay.
         self.generations
             .rcu(|known| Arc::clone(if known.count() < codec.count() { &codec } else { known }));
         Ok(())
     }
 
-    /// Makes ready to hand out ordinals below `end`, of a space that has come at least this far: their
-    /// generations and early names are known when this returns.
-    pub(crate) async fn reach(
-        &self,
-        store: &dyn Store,
-        end: u64,
-        reached: Mark,
-    ) -> Result<(), StoreError> {
-        let era = reached.revision / ERA;
-        let is_ready = || {
-            let same_era = self.ready_in.load(Ordering::Acquire) == era;
-            end <= self.first_end || same_era && end <= self.ready_to.load(Ordering::Acquire)
-        };
-        if is_ready() {
-            return Ok(());
-        }
-        let _reading = self.reading.lock().await;
-        if is_ready() {
-            return Ok(());
-        }
-        if end > self.capacity() {
-            self.follow_store(store, reached).await?;
-        }
-        let codec = self.generations.load_full();
-        if end > codec.capacity() {
-            let (space, capacity) = (&self.space, codec.capacity());
-            return Err(StoreError::Broken(format!(
-                "the store has granted ordinals of `{space}` up to {end}, but it has only \
-                 {capacity}"
-            )));
-        }
-        let early = early_names(store, &self.space, reached, &codec).await?;
+    /// Whether ordinals below `end` can be handed out in this era: their generations and early names
+    /// are known.
+    pub(crate) fn is_ready(&self, end: u64, era: u64) -> bool {
+        let same_era = self.ready_in.load(Ordering::Acquire) == era;
+        end <= self.first_end || same_era && end <= self.ready_to.load(Ordering::Acquire)
+    }
+
+    /// Waits until nobody else reads early names, and keeps others from it.
+    pub(crate) async fn reading(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().await
+    }
+
+    /// Takes in all early names among these generations, as of this era: the ordinals of them all are
+    /// ready.
+    pub(crate) fn take_in(&self, mut early: Vec<EarlyName>, codec: &Generations, era: u64) {
+        early.sort_unstable();
         let ordinals: Vec<u64> = early.iter().map(|name| name.ordinal).collect();
         self.skips.add(&ordinals);
         self.early.store(Arc::new(early));
         self.ready_to.store(codec.capacity(), Ordering::Release);
         self.ready_in.store(era, Ordering::Release);
-        Ok(())
-    }
-
-    /// Makes ready to hand out every ordinal of a space as it is now, which is not below `floor`; how
-    /// many they are, and the era that this holds for.
-    pub(crate) async fn all_ready(
-        &self,
-        store: &dyn Store,
-        floor: Mark,
-    ) -> Result<(u64, u64), StoreError> {
-        let mark = self.follow_store(store, floor).await?;
-        let capacity = self.capacity();
-        self.reach(store, capacity, mark).await?;
-        Ok((capacity, mark.revision / ERA))
     }
 
     /// Whether names are still to be read before ordinals of all generations can be handed out.
     pub(crate) fn has_unread(&self) -> bool {
         self.ready_to.load(Ordering::Acquire) < self.capacity()
-    }
-
-    /// Takes in the generations that the store has; how far the space has come there.
-    async fn follow_store(&self, store: &dyn Store, floor: Mark) -> Result<Mark, StoreError> {
-        let look = Confirm {
-            space: self.space.clone(),
-            reached: floor,
-            evidence: Evidence::Mark,
-            skips_in: 0..0,
-        };
-        let record = store.confirm(&look).await?.space;
-        self.follow(&record)?;
-        Ok(record.mark)
     }
 
     /// The spelling under which an early name has this ordinal: the one that is asked for, where
@@ -205,24 +189,12 @@ impl Keys {
     }
 }
 
-/// Reads all names without an ordinal, and keeps those that have one among these generations.
-async fn early_names(
-    store: &dyn Store,
-    space: &str,
-    reached: Mark,
-    codec: &Generations,
-) -> Result<Vec<EarlyName>, StoreError> {
-    let mut early = Vec::new();
-    let mut after: Option<String> = None;
-    loop {
-        let page = store.unplaced(space, reached, after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.clone());
-        early.extend(page.into_iter().filter_map(|key| match codec.ordinal(key.as_bytes()) {
+impl EarlyName {
+    /// A name without an ordinal on record, if it has one among these generations.
+    pub(crate) fn among(codec: &Generations, key: String) -> Option<EarlyName> {
+        match codec.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => Some(EarlyName { ordinal, key }),
             _ => None,
-        }));
+        }
     }
-    early.sort_unstable();
-    Ok(early)
 }

@@ -55,6 +55,9 @@ pub struct Tuning {
 }
 
 impl Tuning {
+    /// The longest lease that a source can count.
+    pub const LEASE_SIZE_MAX: u64 = (1 << 40) - 1;
+
     /// The furthest ahead that a worker may be held.
     pub const WINDOW_MAX: Duration = Duration::from_secs(3_600);
 
@@ -81,7 +84,7 @@ impl Tuning {
     /// Refuses sizes that could never be asked for.
     pub fn check(&self) -> Result<(), DefinitionError> {
         let refuse = |setting, problem| Err(DefinitionError::Setting { setting, problem });
-        let ceiling = crate::source::lease::LEASE_SIZE_MAX;
+        let ceiling = Self::LEASE_SIZE_MAX;
         if !(1..=ceiling).contains(&self.lease_size_min) {
             return refuse("lease_size_min", format!("must be from 1 to {ceiling}"));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Floor, History, Mark, Opening};
+use crate::space::codec::GrowthError;
 
 /// What can go wrong in a store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -161,6 +162,12 @@ impl StoreError {
             evidence: format!("it was the store {}, but is now {found}", floor.store),
             remedy: "Restore the original store, or start with another data directory".to_owned(),
         }))
+    }
+}
+
+impl From<GrowthError> for StoreError {
+    fn from(error: GrowthError) -> StoreError {
+        StoreError::Broken(error.to_string())
     }
 }
 

@@ -19,14 +19,3 @@ pub(crate) mod tail;
 pub(crate) use lock::FileLock;
 #[cfg(feature = "sqlite")]
 pub(crate) use reader::FloorReader;
-
-/// The mark of a space in one log, which is read whole. To ask more than once, keep a
-/// [`FloorReader`].
-#[cfg(all(test, feature = "sqlite"))]
-pub(crate) fn mark_in(
-    path: &std::path::Path,
-    store: &str,
-    space: &str,
-) -> std::io::Result<super::Mark> {
-    FloorReader::new(path).mark(store, space)
-}

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fence::floors::{Floors, floor_of, raise_to};
 use crate::fence::make_sure_or_burn;
+use crate::fence::readiness::all_ready;
 use crate::instance::Instance;
 use crate::source::claimed_keys::Claims;
 use crate::source::leased::{Mill, Outlook};
@@ -28,30 +29,30 @@ const SHARE: u64 = 8;
 pub(crate) const FRUITLESS_FILLS_MAX: u32 = 16;
 
 /// Where a mill's keys come from, for a pool.
-pub struct Pool {
+pub(crate) struct Pool {
     /// The space.
-    pub space: String,
+    pub(crate) space: String,
     /// Where its keys are rows.
-    pub store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// What the space must have reached.
-    pub floors: Arc<Floors>,
+    pub(crate) floors: Arc<Floors>,
     /// For whom it claims.
-    pub instance: Instance,
+    pub(crate) instance: Instance,
     /// What it has claimed.
-    pub claims: Arc<Claims>,
+    pub(crate) claims: Arc<Claims>,
     /// Its keys, to fill the pool.
-    pub keys: Arc<Keys>,
+    pub(crate) keys: Arc<Keys>,
     /// Writes them.
-    pub write: WriteKeys,
+    pub(crate) write: WriteKeys,
     /// Where the last claim ended.
-    pub after: AtomicI64,
+    pub(crate) after: AtomicI64,
     /// A key of the last claim that is on record as used.
-    pub last: Mutex<Option<LastUse>>,
+    pub(crate) last: Mutex<Option<LastUse>>,
 }
 
 impl Pool {
     /// Claims keys for the mill. Where the pool is empty and should not be, it is filled first.
-    pub async fn claim(
+    pub(crate) async fn claim(
         &self,
         size: u64,
         tuning: &Tuning,
@@ -83,7 +84,7 @@ impl Pool {
     }
 
     /// Claims keys once, and makes sure of them.
-    pub async fn claim_now(
+    pub(crate) async fn claim_now(
         &self,
         size: u64,
         share: u64,
@@ -127,10 +128,10 @@ impl Pool {
     }
 
     /// Fills the pool once if it runs low; how many keys are available then.
-    pub async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
+    pub(crate) async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
         let keys = self.key_store()?;
         let floor = floor_of(&self.floors, &self.space).await?;
-        let (capacity, era) = self.keys.all_ready(&*self.store, floor.mark).await?;
+        let (capacity, era) = all_ready(&*self.store, &self.keys, floor.mark).await?;
         let fill = Fill {
             space: self.space.clone(),
             instance: self.instance.clone(),
@@ -151,7 +152,7 @@ impl Pool {
     }
 
     /// Gives back what was claimed and not drawn.
-    pub async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
+    pub(crate) async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
         let (mut used, mut reserved) = (Vec::new(), Vec::new());
         self.claims.keys(rest, |_, claimed, is_reserved| {
             let keys = if is_reserved { &mut reserved } else { &mut used };

@@ -24,6 +24,7 @@ use super::demand::Pace;
 use super::retry::Retry;
 use crate::fence::floors::{Floors, floor_of, raise_all};
 use crate::fence::group_commit::GroupCommit;
+use crate::fence::readiness::reach;
 use crate::fence::settle;
 use crate::instance::Instance;
 use crate::source::lease::LEASE_SIZE_MAX;
@@ -46,33 +47,33 @@ pub(crate) type GiveBacks = GroupCommit<GiveBack, Result<Mark, StoreError>>;
 
 /// What a refill works with.
 #[derive(Debug)]
-pub struct Refill {
+pub(crate) struct Refill {
     /// The space it leases of.
-    pub space: String,
+    pub(crate) space: String,
     /// Where it leases.
-    pub store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// What the space must have reached.
-    pub floors: Arc<Floors>,
+    pub(crate) floors: Arc<Floors>,
     /// For whom it leases.
-    pub instance: Instance,
+    pub(crate) instance: Instance,
     /// What it fills.
-    pub mill: Arc<Mill>,
+    pub(crate) mill: Arc<Mill>,
     /// What is made of it, to be brought up to date first.
-    pub keys: Arc<Keys>,
+    pub(crate) keys: Arc<Keys>,
     /// Where keys are claimed instead of leased, if they are rows of a pool.
-    pub pool: Option<Pool>,
+    pub(crate) pool: Option<Pool>,
     /// The space as the store had it when last heard of, with its changeable settings.
-    pub record: Arc<ArcSwap<SpaceRecord>>,
+    pub(crate) record: Arc<ArcSwap<SpaceRecord>>,
     /// Where leases go at the end.
     pub(crate) give_backs: Arc<GiveBacks>,
     /// The most keys of one take.
-    pub take_max: u64,
+    pub(crate) take_max: u64,
     /// Becomes true when the instance stops.
-    pub stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<bool>,
     /// Whether the store was allowed although it is not safe: then every lease says so.
-    pub unsafe_store: bool,
+    pub(crate) unsafe_store: bool,
     /// The last lease, for the heartbeat to look after; and the rate, for people.
-    pub progress: SharedProgress,
+    pub(crate) progress: SharedProgress,
 }
 
 /// What a refill tells others.
@@ -92,11 +93,11 @@ pub struct Progress {
 
 /// The same, shared with those whom it is told.
 #[derive(Debug, Clone, Default)]
-pub struct SharedProgress(Arc<Mutex<Progress>>);
+pub(crate) struct SharedProgress(Arc<Mutex<Progress>>);
 
 impl SharedProgress {
     /// As of now.
-    pub fn get(&self) -> Progress {
+    pub(crate) fn get(&self) -> Progress {
         *self.lock()
     }
 
@@ -118,7 +119,7 @@ struct Held {
 
 impl Refill {
     /// Runs until the instance stops or the space is ended, then gives back what is left.
-    pub async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mut pace = Pace::new(Instant::now());
         let mut held: Vec<Held> = Vec::new();
         let mut retry = Retry::default();
@@ -187,7 +188,7 @@ impl Refill {
     async fn follow_record(&self, held: &mut Vec<Held>) {
         let record = self.record.load_full();
         if self.keys.has_unread() && !held.is_empty() {
-            let _ = Box::pin(self.keys.reach(&*self.store, record.capacity, record.mark)).await;
+            let _ = Box::pin(reach(&*self.store, &self.keys, record.capacity, record.mark)).await;
         }
         // An advance that knew of these leases began beyond them. Of keys in a pool nothing tells
         // whether it did.

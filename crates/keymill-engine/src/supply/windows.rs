@@ -41,29 +41,29 @@ const LENGTH_MIN: Duration = Duration::from_secs(1);
 
 /// What a keeper works with.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     /// The space it leases of.
-    pub space: String,
+    pub(crate) space: String,
     /// Where it leases.
-    pub store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// What the space must have reached.
-    pub floors: Arc<Floors>,
+    pub(crate) floors: Arc<Floors>,
     /// For whom it leases.
-    pub instance: Instance,
+    pub(crate) instance: Instance,
     /// What it keeps supplied.
-    pub mill: Arc<Mill>,
+    pub(crate) mill: Arc<Mill>,
     /// The worker number that the user has chosen.
-    pub number: Option<u32>,
+    pub(crate) number: Option<u32>,
     /// The time of day, for stores that have no clock.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// The space as the store had it when last heard of, with its changeable settings.
-    pub record: Arc<ArcSwap<SpaceRecord>>,
+    pub(crate) record: Arc<ArcSwap<SpaceRecord>>,
     /// Becomes true when the instance stops.
-    pub stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<bool>,
     /// Whether the store was allowed although it is not safe: then every lease says so.
-    pub unsafe_store: bool,
+    pub(crate) unsafe_store: bool,
     /// The last lease, for the heartbeat to look after; and the rate, for people.
-    pub progress: SharedProgress,
+    pub(crate) progress: SharedProgress,
 }
 
 /// A tenancy, as it is on record.
@@ -84,7 +84,7 @@ struct Answer {
 
 impl Keeper {
     /// Runs until the instance stops or the space is ended, then frees the worker.
-    pub async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mill = self.mill.clone();
         let Some(worker) = mill.worker() else { return };
         let mut held: Option<Held> = None;

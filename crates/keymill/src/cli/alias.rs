@@ -17,7 +17,7 @@ pub(super) async fn run(config: Config, command: AliasCommand) -> anyhow::Result
     let reads = matches!(command, AliasCommand::List { .. } | AliasCommand::Show { .. });
     let service = open_service(&config, reads || config.allow_unsafe_store).await?;
     if !reads {
-        check_safety(service.store(), config.allow_unsafe_store).await?;
+        check_safety(&service.check().await?, config.allow_unsafe_store)?;
     }
     unknown::advised(&service, run_on(&service, command)).await
 }

@@ -53,7 +53,7 @@ struct AnswerView<'a> {
 
 pub(super) async fn run(config: Config, args: DigestArgs) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, config.allow_unsafe_store).await?;
-    check_safety(service.store(), config.allow_unsafe_store).await?;
+    check_safety(&service.check().await?, config.allow_unsafe_store)?;
     if let Some(wanted) = config.spaces.get(&args.space)
         && service.ensure_space(&args.space, wanted).await?.made
     {

@@ -16,7 +16,7 @@ const PAGE: u32 = 10_000;
 
 pub(super) async fn run(config: Config, command: PoolCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, config.allow_unsafe_store).await?;
-    check_safety(service.store(), config.allow_unsafe_store).await?;
+    check_safety(&service.check().await?, config.allow_unsafe_store)?;
     unknown::advised(&service, run_on(&service, command)).await
 }
 

@@ -96,7 +96,8 @@ async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
              store that is lost later is not noticed"
         );
     }
-    let unsafe_store = check_safety(&*store, allow_unsafe).await?;
+    let findings = store.check().await.map_err(ServiceError::from)?;
+    let unsafe_store = check_safety(&findings, allow_unsafe)?;
     let service = Service::start(config.setup(store, unsafe_store)).await?;
     for (name, wanted) in &config.spaces {
         service.ensure_space(name, wanted).await?;

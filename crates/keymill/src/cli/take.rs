@@ -26,7 +26,7 @@ pub(super) async fn run(
     let is_default = name == config.default_space;
     let allow_unsafe_store = config.allow_unsafe_store;
     let service = open_service(&config, allow_unsafe_store).await?;
-    check_safety(service.store(), allow_unsafe_store).await?;
+    check_safety(&service.check().await?, allow_unsafe_store)?;
     if let Some(wanted) = wanted {
         // The default keyspace, or one of the settings file: created where it is missing.
         if service.ensure_space(&name, &wanted).await?.made {

@@ -50,6 +50,5 @@ pub(super) async fn similar(service: &Service, name: &str) -> Option<String> {
 
 /// The keyspaces there are; none where the store cannot tell, because the failure itself matters more.
 async fn names(service: &Service) -> Vec<String> {
-    let records = service.store().spaces().await.unwrap_or_default();
-    records.into_iter().map(|record| record.name).collect()
+    service.space_names().await.unwrap_or_default()
 }

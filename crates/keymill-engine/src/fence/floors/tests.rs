@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::io::Write;
+use std::sync::mpsc;
 
 use super::*;
+#[cfg(feature = "sqlite")]
+use crate::store::floor_file::FloorReader;
 use crate::store::floor_file::appender::Appender;
 use crate::store::floor_file::log::record;
 use crate::store::{ERA, History};
@@ -15,6 +18,26 @@ fn mark(revision: u64, next: u64) -> Mark {
 fn on(history: (u64, u64), revision: u64) -> Mark {
     let history = History { server: history.0, timeline: history.1 };
     Mark { revision, next: 10, history, ..Mark::default() }
+}
+
+impl Floors {
+    /// Raises the floor of a space, on disk before in memory, and waits for it.
+    fn raise(&self, space: &str, mark: Mark) -> io::Result<()> {
+        self.raise_all(vec![(space.to_owned(), mark)])
+    }
+
+    /// Raises the floors of many spaces with few writes, and waits for it. Where one cannot be
+    /// raised, some of the others may be.
+    fn raise_all(&self, marks: Vec<(String, Mark)>) -> io::Result<()> {
+        let (answer, answered) = mpsc::channel();
+        self.ask(marks, Box::new(move |done| drop(answer.send(done))));
+        answered.recv().unwrap_or_else(|_| Err(unanswered()))
+    }
+
+    /// How often a log was synced for these floors.
+    fn syncs(&self) -> u64 {
+        lock_shared(&self.shared).syncs
+    }
 }
 
 /// A data directory.
@@ -419,4 +442,38 @@ fn a_log_that_was_removed_comes_back_with_the_floors_of_all_spaces() {
     fs::remove_file(&place.paths.log).unwrap();
     floors.raise("b", mark(5, 50)).unwrap();
     assert_eq!((place.mark("a"), place.mark("b")), (mark(3, 30), mark(5, 50)));
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_reader_sees_each_raise_at_once_and_keeps_stores_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keymill.db-floors.json");
+    let mut reader = FloorReader::new(&path);
+    assert_eq!(reader.mark("s1", "links").unwrap(), Mark::default());
+    let one = Floors::open("s1".to_owned(), vec![path.clone()]).unwrap();
+    let two = Floors::open("s2".to_owned(), vec![path.clone()]).unwrap();
+    for round in 1..5 {
+        one.raise("links", mark(round, 10 * round)).unwrap();
+        two.raise("links", mark(9 * round, 0)).unwrap();
+        assert_eq!(reader.mark("s1", "links").unwrap(), mark(round, 10 * round));
+        assert_eq!(reader.mark("s1", "other").unwrap(), Mark::default());
+        let mut fresh = FloorReader::new(&path);
+        assert_eq!(fresh.mark("s2", "links").unwrap(), mark(9 * round, 0));
+    }
+    assert_eq!(reader.mark("s2", "links").unwrap(), mark(36, 0));
+    assert_eq!(reader.mark("s1", "links").unwrap(), mark(4, 40));
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_reader_follows_a_log_that_was_compacted() {
+    let place = Place::new();
+    let floors = place.open();
+    floors.raise("links", mark(1, 10)).unwrap();
+    let mut reader = FloorReader::new(&place.path);
+    assert_eq!(reader.mark("s1", "links").unwrap(), mark(1, 10));
+    Appender::new(place.paths.clone()).compact().unwrap();
+    floors.raise("links", mark(2, 20)).unwrap();
+    assert_eq!(reader.mark("s1", "links").unwrap(), mark(2, 20));
 }

@@ -7,29 +7,29 @@ use super::Mill;
 /// What a take has drawn. Unless the take succeeds and keeps it, all of it comes back: when the take
 /// is refused half-way, and when its caller goes away before anything was sent.
 #[derive(Debug)]
-pub struct Drawn<'a> {
+pub(crate) struct Drawn<'a> {
     mill: &'a Mill,
     runs: Vec<Range<u64>>,
 }
 
 impl<'a> Drawn<'a> {
     /// Nothing yet.
-    pub fn of(mill: &'a Mill) -> Drawn<'a> {
+    pub(crate) fn of(mill: &'a Mill) -> Drawn<'a> {
         Drawn { mill, runs: Vec::new() }
     }
 
     /// Adds what was just drawn.
-    pub fn add(&mut self, ordinals: Range<u64>) {
+    pub(crate) fn add(&mut self, ordinals: Range<u64>) {
         self.runs.push(ordinals);
     }
 
     /// Leaves the last run out: it made no key, and stays spent, so that the next take gets further.
-    pub fn spend_last(&mut self) {
+    pub(crate) fn spend_last(&mut self) {
         self.runs.pop();
     }
 
     /// What was drawn leaves the process, or may have: it never comes back.
-    pub fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.runs.clear();
     }
 }

@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use keymill_engine::operations::{Service, ServiceError};
-use keymill_engine::source::lease::LEASE_SIZE_MAX;
 use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, Tuning};
 use serde_json::Value;
 
@@ -106,7 +105,8 @@ pub(super) fn told(service: &Service, name: &str, tuned: bool) {
 /// Refuses values that no keyspace could have.
 pub(super) fn check(wanted: &SpaceSpec) -> Result<(), DefinitionError> {
     // The widest sizes: whether they fit those on record is another question.
-    let widest = Tuning { lease_size_min: 1, lease_size_max: LEASE_SIZE_MAX, ..Tuning::default() };
+    let lease_size_max = Tuning::LEASE_SIZE_MAX;
+    let widest = Tuning { lease_size_min: 1, lease_size_max, ..Tuning::default() };
     wanted.tuning_over(&widest).check()
 }
 

@@ -3,7 +3,6 @@
 //! Bounds are those that the server checks, and a test sends values on both sides of them. What a
 //! schema cannot say (two settings that contradict each other, reserved words) is left to refusals.
 
-use keymill_engine::source::lease::LEASE_SIZE_MAX;
 use keymill_engine::space::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
 use keymill_engine::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
 use serde_json::{Map, Value, json};
@@ -134,8 +133,8 @@ fn complete_spec(settings: &mut Value) {
         ("step", 1, CAPACITY_MAX),
         ("offset", 0, CAPACITY_MAX),
         ("start", 0, CAPACITY_MAX),
-        ("lease_size_min", 1, LEASE_SIZE_MAX),
-        ("lease_size_max", 1, LEASE_SIZE_MAX),
+        ("lease_size_min", 1, Tuning::LEASE_SIZE_MAX),
+        ("lease_size_max", 1, Tuning::LEASE_SIZE_MAX),
         ("horizon_seconds", 1, week),
         ("low_water", 0, 100_000_000),
         ("ttl_seconds", 0, 31_556_952_000),
