@@ -1,12 +1,33 @@
 //! keymill's engine: keyspaces on a store, in process.
 //!
-//! What a Rust program embeds: a [`Service`] with one store hands out keys that cannot repeat. There is no
-//! protocol here, no command line and no settings file; the `keymill` crate adds those.
+//! What a Rust program embeds to hand out keys that cannot repeat. There is no protocol here, no command line and
+//! no settings file; the `keymill` crate adds those.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), keymill_engine::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # std::env::set_current_dir(&folder).unwrap();
+//! use keymill_engine::{Keymill, Shape};
+//!
+//! let keymill = Keymill::open("sqlite:keys.db").await?;          // checks the store, starts the heartbeat
+//! let links = keymill.keyspace("links").shape(Shape::base62(7)).ensure().await?;
+//! let key = links.take().await?;
+//! let batch = links.take_many(1_000).await?;
+//! println!("{:?}", links.explain(&key).await?);
+//! keymill.close().await;                                         // gives leases back
+//! # assert_eq!((key.len(), batch.len(), batch.contains(&key)), (7, 1_000, false));
+//! # Ok(()) }
+//! ```
+//!
+//! A store on the network needs a data directory, and a program that takes a few keys and ends needs no heartbeat: see
+//! [`KeymillBuilder`].
 //!
 //! # Layout
 //!
 //! A request walks down this list; a room uses those below it and none above.
 //!
+//! - [`Keymill`], [`Keyspace`], [`Shape`]: what a program embeds.
 //! - [`operations`]: what a front calls: take, explain, names, pools, spaces.
 //! - `supply`: what keeps sources filled in the background: leases, windows, claims.
 //! - `source`: what takes draw from, in memory: leased ordinals, ticks of a window, claimed keys, UUIDs.
@@ -18,7 +39,10 @@
 pub mod clock;
 mod fence;
 pub mod instance;
+mod keymill;
+mod keyspace;
 pub mod operations;
+mod shape;
 mod source;
 pub mod space;
 pub mod store;
@@ -27,4 +51,8 @@ mod supply;
 #[doc(hidden)]
 pub mod internals;
 
-pub use operations::{Service, ServiceError};
+pub use keymill::{Keymill, KeymillBuilder};
+pub use keyspace::{Keyspace, KeyspaceBuilder};
+pub use operations::{Explanation, Service, ServiceError, ServiceError as Error, State};
+pub use shape::Shape;
+pub use space::{Kind, SpaceSpec};

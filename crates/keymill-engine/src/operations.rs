@@ -205,10 +205,16 @@ impl Service {
         Ok(Service { inner })
     }
 
-    /// Begins to show the store that this instance lives, and where it can be reached.
+    /// Begins to report to the store that this instance is running, and where it can be reached.
     pub fn announce(&self, address: String) {
         *self.inner.address.lock().expect("nothing panics while it is held") = Some(address);
-        self.spawn(heartbeat::run(self.clone()));
+        self.start_heartbeat();
+    }
+
+    /// Begins to report to the store that this instance is running, until it stops or is dropped.
+    pub fn start_heartbeat(&self) {
+        let (every, stop) = (self.inner.limits.heartbeat_every, self.inner.stop.subscribe());
+        self.spawn(heartbeat::run(Arc::downgrade(&self.inner), every, stop));
     }
 
     /// Gives all leases back and says goodbye. What does not fit into `time_max` is left: it

@@ -61,13 +61,13 @@ pub use key_rows::KeyStore;
 pub(crate) use mark::unseen;
 pub use mark::{Floor, History, Lengths, Mark};
 pub use names::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Naming, NewName};
-pub use open::{Opening, check, check_url, open};
+pub use open::{Opening, check, check_url, folder_of, open, refuse_forgotten};
 pub use ranges::Ranges;
 pub use requests::{
     Beat, Created, GiveBack, Grant, InstancePage, InstanceRecord, LeaseAsk, LeaseId, LeasePage,
     LeaseRecord, NewSpace, Place, Pulse, Purpose,
 };
-pub use safety::{Finding, Verdict};
+pub use safety::{Finding, Verdict, check_safety};
 pub use space_record::SpaceRecord;
 pub use windows::{HeldWindow, Window, WindowAsk, WindowRelease, WorkerRecord};
 

@@ -36,7 +36,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use keymill_engine::operations::{Service, ServiceError};
-use keymill_engine::store::{Finding, Opening, Store, StoreError, Verdict};
+use keymill_engine::store::{Opening, Store};
 
 use crate::config::{self as settings, Config, SecretUse, WrongUsage};
 use args::{AliasCommand, Args, Command, ConfigCommand, SpaceCommand};
@@ -194,11 +194,8 @@ async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Ser
 /// Refuses a store without a keyspace where the secret is given from outside: it may be one that was
 /// emptied, or whose schema was made anew after it was lost.
 async fn refuse_forgotten(config: &Config, store: &dyn Store) -> anyhow::Result<()> {
-    let secret_given = config.secret_given && !config.new_store;
-    if secret_given && store.spaces().await.map_err(ServiceError::from)?.is_empty() {
-        let opening = Opening { secret_given, ..Opening::default() };
-        let error = StoreError::empty(&store.place().location, opening);
-        return Err(ServiceError::from(error).into());
+    if config.secret_given && !config.new_store {
+        keymill_engine::store::refuse_forgotten(store).await.map_err(ServiceError::from)?;
     }
     Ok(())
 }
@@ -206,13 +203,6 @@ async fn refuse_forgotten(config: &Config, store: &dyn Store) -> anyhow::Result<
 /// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
 /// unsafe about one that is, and writes what else should be otherwise to the log.
 fn check_safety(findings: &[Finding], allow: bool) -> anyhow::Result<Option<String>> {
-    for finding in findings.iter().filter(|finding| finding.verdict == Verdict::Warning) {
-        tracing::warn!("{}", finding.in_words());
-    }
-    match Finding::unsafe_ones(findings) {
-        Some(reasons) if !allow => {
-            Err(ServiceError::from(StoreError::unsafe_store(&reasons)).into())
-        }
-        reasons => Ok(reasons),
-    }
+    let checked = keymill_engine::store::check_safety(findings, allow);
+    Ok(checked.map_err(ServiceError::from)?)
 }

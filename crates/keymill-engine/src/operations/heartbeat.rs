@@ -2,28 +2,36 @@
 //! unreachable or was rolled back.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::{Service, Space};
+use super::{Inner, Service, Space};
 use crate::fence::floors::{all_floors, raise_all};
 use crate::source::leased::Outlook;
 use crate::store::{Beat, Floor, Mark, Pulse, StoreError, is_later_era, unseen};
 use crate::supply::leases::stopped;
 
-/// Beats until the instance stops, then says goodbye.
-pub(super) async fn run(service: Service) {
-    let mut ticks = tokio::time::interval(service.inner.limits.heartbeat_every);
+/// Beats until the instance stops, then says goodbye. It keeps the instance alive only while it beats: one
+/// that is dropped takes its heartbeat with it.
+pub(super) async fn run(instance: Weak<Inner>, every: Duration, mut stop: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut stop = service.inner.stop.subscribe();
     loop {
         tokio::select! {
-            _ = ticks.tick() => service.beat(false).await,
+            _ = ticks.tick() => beat(&instance, false).await,
             () = stopped(&mut stop) => break,
         }
     }
-    service.beat(true).await;
+    beat(&instance, true).await;
+}
+
+async fn beat(instance: &Weak<Inner>, stopping: bool) {
+    if let Some(inner) = instance.upgrade() {
+        Service { inner }.beat(stopping).await;
+    }
 }
 
 impl Service {

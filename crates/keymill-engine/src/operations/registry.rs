@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, Guard};
 use jiff::Timestamp;
 use keymill_core::{Blocklist, Generations, Located};
+use tokio::time::timeout;
 
 use super::digests::Digests;
 use super::input::check_space;
@@ -109,6 +110,14 @@ impl Service {
         }
         check_space(name)?;
         let inner = &self.inner;
+        // One at a time asks the store: a crowd that comes for a new space would overwhelm it.
+        let meeting = timeout(inner.limits.wait_max, inner.spaces.meeting(name).lock()).await;
+        let _meeting = meeting.map_err(|_| {
+            ServiceError::StoreUnavailable("too many requests wait for a keyspace to open".to_owned())
+        })?;
+        if let Some(space) = self.known_space(name) {
+            return Ok(space);
+        }
         let record = inner.store.space(name).await?;
         // Another instance may know that the store was rolled back, and have left word there.
         if let Some(seen) = inner.store.sighted(name).await?
@@ -283,6 +292,8 @@ impl Service {
 #[derive(Debug)]
 pub(super) struct Open {
     shards: Vec<ArcSwap<HashMap<String, Arc<Space>>>>,
+    /// Held by who asks the store for a space of the shard.
+    meetings: Vec<tokio::sync::Mutex<()>>,
     /// Held while a shard is replaced.
     opening: Mutex<()>,
 }
@@ -292,8 +303,17 @@ impl Open {
 
     #[inline]
     pub(super) fn shard(&self, name: &str) -> &ArcSwap<HashMap<String, Arc<Space>>> {
+        &self.shards[Open::place(name)]
+    }
+
+    fn meeting(&self, name: &str) -> &tokio::sync::Mutex<()> {
+        &self.meetings[Open::place(name)]
+    }
+
+    #[inline]
+    fn place(name: &str) -> usize {
         let hash = name.bytes().fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
-        &self.shards[usize::from(hash)]
+        usize::from(hash)
     }
 
     fn all(&self) -> Vec<Arc<Space>> {
@@ -307,7 +327,8 @@ impl Open {
 impl Default for Open {
     fn default() -> Open {
         let shards = (0..Open::SHARDS).map(|_| ArcSwap::default()).collect();
-        Open { shards, opening: Mutex::default() }
+        let meetings = (0..Open::SHARDS).map(|_| tokio::sync::Mutex::default()).collect();
+        Open { shards, meetings, opening: Mutex::default() }
     }
 }
 

@@ -98,8 +98,8 @@ impl StoreError {
     pub fn unsafe_store(reasons: &str) -> StoreError {
         StoreError::Broken(format!(
             "this store is not safe to lease from: {reasons}. A failure could repeat keys; change \
-             that, or allow it with --allow-unsafe-store or KEYMILL_ALLOW_UNSAFE_STORE=true (`keymill \
-             store check` shows every setting)"
+             that, or allow it with --allow-unsafe-store, KEYMILL_ALLOW_UNSAFE_STORE=true or, in a \
+             Rust program, `allow_unsafe_store()` (`keymill store check` shows every setting)"
         ))
     }
 
@@ -107,11 +107,12 @@ impl StoreError {
     pub fn empty(place: &str, opening: Opening) -> StoreError {
         StoreError::Broken(if opening.secret_given {
             format!(
-                "{place} does not exist or is empty, and its secret comes from KEYMILL_SECRET or \
-                 `secret_file`. A new store would begin with the first key of that secret again: \
-                 if the old store was lost, or this is the wrong one, it would repeat keys that \
-                 were already handed out. Restore the store, or pass --new-store if no key of it \
-                 was ever handed out"
+                "{place} does not exist or is empty, and its secret comes from KEYMILL_SECRET, \
+                 `secret_file` or the program that opens it. A new store would begin with the \
+                 first key of that secret again: if the old store was lost, or this is the wrong \
+                 one, it would repeat keys that were already handed out. Restore the store, or \
+                 pass --new-store if no key of it was ever handed out (in a Rust program, call \
+                 `new_store()`)"
             )
         } else {
             format!(

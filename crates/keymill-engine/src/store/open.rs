@@ -1,5 +1,6 @@
 //! From a store's URL to the store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Finding, Place, Store, StoreError};
@@ -104,6 +105,25 @@ pub async fn check(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>),
     Ok((store.place(), store.check().await?))
 }
 
+/// Refuses a store without a keyspace, for a secret that comes from outside it: the store may have been
+/// emptied, or its schema created again after it was lost.
+pub async fn refuse_forgotten(store: &dyn Store) -> Result<(), StoreError> {
+    if !store.spaces().await?.is_empty() {
+        return Ok(());
+    }
+    let opening = Opening { secret_given: true, ..Opening::default() };
+    Err(StoreError::empty(&store.place().location, opening))
+}
+
+/// The folder of a store that is a file; `None` for one on the network.
+pub fn folder_of(url: &str) -> Option<PathBuf> {
+    if scheme(url) != "sqlite" {
+        return None;
+    }
+    // Absolute, because a program may change its working directory.
+    Some(std::path::absolute(sqlite_path(url)).ok()?.parent()?.to_owned())
+}
+
 /// Refuses the name of a store that this build cannot open.
 pub fn check_url(url: &str) -> Result<(), StoreError> {
     let scheme = scheme(url);
@@ -138,7 +158,6 @@ fn scheme(url: &str) -> &str {
     }
 }
 
-#[cfg(feature = "sqlite")]
 fn sqlite_path(url: &str) -> &str {
     let path = url.strip_prefix("sqlite:").unwrap_or_default();
     path.strip_prefix("//").unwrap_or(path)

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::{Store, StoreError};
+
 /// One line of `keymill store check`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -59,5 +61,17 @@ impl Finding {
             .map(Finding::in_words)
             .collect();
         (!unsafe_ones.is_empty()).then(|| unsafe_ones.join("; "))
+    }
+}
+
+/// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is unsafe
+/// about one that is, and writes what else should be changed to the log.
+pub fn check_safety(findings: &[Finding], allow: bool) -> Result<Option<String>, StoreError> {
+    for finding in findings.iter().filter(|finding| finding.verdict == Verdict::Warning) {
+        tracing::warn!("{}", finding.in_words());
+    }
+    match Finding::unsafe_ones(findings) {
+        Some(reasons) if !allow => Err(StoreError::unsafe_store(&reasons)),
+        reasons => Ok(reasons),
     }
 }

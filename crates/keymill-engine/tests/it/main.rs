@@ -6,6 +6,7 @@ mod blocked;
 mod doubt;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod face;
 mod grow;
 mod rollback;
 mod schema;

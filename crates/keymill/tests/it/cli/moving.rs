@@ -69,7 +69,7 @@ fn a_keyspace_of_the_same_name_is_not_taken_for_the_one_that_was_exported() {
     std::fs::write(place.path().join("all"), export).unwrap();
     let create = ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal"];
     there(&place, &[&create[..], &["--length", "5"]].concat());
-    let says = "exists in this store already and is not being imported";
+    let says = "already exists in this store and is not being imported";
     failed(&place.run(&[&["space", "import", "all"], &THERE[..]].concat()), 1, says);
 }
 
