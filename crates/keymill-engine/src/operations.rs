@@ -49,7 +49,7 @@ pub use health::{Health, Problem};
 pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
 pub use input::check_caller;
-pub use names::{AliasRules, Imported};
+pub use names::{AliasRules, Imported, check_alias_text};
 pub use pools::Filling;
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};

@@ -61,7 +61,8 @@ impl Kind {
 pub enum DefinitionError {
     /// The name of the space cannot be one.
     #[error(
-        "`{0}` cannot name a keyspace: use 1 to 64 of a-z, 0-9, `-` and `_`, beginning with a letter or digit"
+        "`{}` cannot name a keyspace: use 1 to 64 of a-z, 0-9, `-` and `_`, beginning with a letter or digit",
+        .0.escape_debug()
     )]
     Name(String),
     /// The shape contradicts itself.

@@ -144,7 +144,11 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(2);
     }
     let code = match error.downcast_ref::<ServiceError>() {
-        Some(ServiceError::BadCount { .. } | ServiceError::BadCaller { .. }) => 2,
+        Some(
+            ServiceError::BadCount { .. }
+            | ServiceError::BadCaller { .. }
+            | ServiceError::BadOwner { .. },
+        ) => 2,
         Some(
             ServiceError::Exhausted { .. }
             | ServiceError::PoolEmpty { .. }

@@ -12,6 +12,7 @@ mod variables;
 
 use std::collections::BTreeMap;
 use std::env::VarError;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,8 +39,15 @@ use crate::server::ServerLimits;
 /// The longest that an alias may be set to: keys of 255 bytes fit every store.
 const ALIAS_LENGTH_MAX: usize = 200;
 /// One answer is made in memory before it is sent.
-const COUNT_MAX: u32 = 10_000_000;
-const CONNECTIONS_MAX: u32 = 1_000_000;
+const COUNT_MAX: Max = Max { number: 10_000_000, text: "10,000,000" };
+const CONNECTIONS_MAX: Max = Max { number: 1_000_000, text: "1,000,000" };
+
+/// The most that a setting may be, and how messages write it.
+#[derive(Debug, Clone, Copy)]
+struct Max {
+    number: u32,
+    text: &'static str,
+}
 
 /// Everything a command needs to know, checked.
 #[derive(Debug)]
@@ -130,6 +138,7 @@ pub struct Flags {
 impl Config {
     /// Reads the file, the environment and the flags, and checks the whole.
     pub fn load(flags: &Flags) -> anyhow::Result<Config> {
+        variables::refuse_unreadable(std::env::vars_os())?;
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         variables::refuse_unknown(
             std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))),
@@ -138,7 +147,7 @@ impl Config {
         let mut settings = match config_file(flags)? {
             Some(path) => {
                 let text = std::fs::read_to_string(&path)
-                    .with_context(|| format!("cannot read the settings in {}", path.display()))?;
+                    .map_err(|error| unreadable(&path, error, flags))?;
                 let settings =
                     Settings::parse(&text).with_context(|| path.display().to_string())?;
                 origins.add_file(std::path::absolute(&path)?, &toml::from_str(&text)?);
@@ -316,6 +325,16 @@ pub(crate) fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     Ok(here.is_file().then_some(here))
 }
 
+/// What to say of a settings file that cannot be read. One that a flag names and that does not exist is
+/// wrong usage.
+fn unreadable(path: &Path, error: io::Error, flags: &Flags) -> anyhow::Error {
+    let problem = format!("cannot read the settings in {}", path.display());
+    if flags.config.is_some() && error.kind() == io::ErrorKind::NotFound {
+        return WrongUsage(format!("--config: {problem}: {error}")).into();
+    }
+    anyhow::Error::new(error).context(problem)
+}
+
 /// Refuses a budget that would hold up the few answers that it has room for.
 fn unsent_max(bytes: usize) -> anyhow::Result<usize> {
     if bytes < UNSENT_MIN {
@@ -425,9 +444,9 @@ fn seconds_or_none(setting: &str, given: f64) -> anyhow::Result<Duration> {
     if given == 0.0 { Ok(Duration::ZERO) } else { seconds(setting, given) }
 }
 
-fn within(setting: &str, value: u32, max: u32) -> anyhow::Result<u32> {
-    if !(1..=max).contains(&value) {
-        bail!("{setting} is {value}: it must be from 1 to {max}");
+fn within(setting: &str, value: u32, max: Max) -> anyhow::Result<u32> {
+    if !(1..=max.number).contains(&value) {
+        bail!("{setting} is {value}: it must be from 1 to {}", max.text);
     }
     Ok(value)
 }
@@ -464,6 +483,13 @@ fn redact(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_is_written_as_it_is() {
+        for max in [COUNT_MAX, CONNECTIONS_MAX] {
+            assert_eq!(max.text.replace(',', "").parse(), Ok(max.number));
+        }
+    }
 
     #[test]
     fn passwords_are_not_shown() {

@@ -6,4 +6,5 @@
 pub mod addresses;
 pub mod engine_views;
 pub mod http;
+pub(crate) mod time;
 pub mod view;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::input::shown;
 use crate::fence::floors::OtherStore;
 use crate::source::leased::NotReady;
 use crate::space::codec::GrowthError;
@@ -191,7 +192,7 @@ impl From<StoreError> for ServiceError {
                 ServiceError::StoreUnavailable(error.to_string())
             }
             StoreError::RolledBack(how) => ServiceError::RolledBack(how),
-            StoreError::UnknownSpace(space) => ServiceError::UnknownSpace(space),
+            StoreError::UnknownSpace(space) => ServiceError::UnknownSpace(shown(&space)),
             StoreError::Exhausted { space, held_elsewhere } => {
                 ServiceError::Exhausted { space, held_elsewhere }
             }

@@ -285,13 +285,10 @@ impl Service {
 
     fn check_alias(&self, space: &Space, alias: &str) -> Result<(), ServiceError> {
         let rules = self.inner.alias_rules.load();
-        let fits =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
         let is_reserved = |word: &str| word.eq_ignore_ascii_case(alias);
-        let problem = if alias.is_empty() || alias.len() > rules.length_max {
+        check_alias_text(alias)?;
+        let problem = if alias.len() > rules.length_max {
             format!("it must have 1 to {} characters", rules.length_max)
-        } else if !alias.bytes().all(fits) || [".", ".."].contains(&alias) {
-            "letters, digits, `-`, `_`, `.` and `~` are allowed".to_owned()
         } else if RESERVED.into_iter().any(is_reserved)
             || rules.reserved.iter().any(|word| is_reserved(word))
         {
@@ -303,6 +300,19 @@ impl Service {
         };
         Err(bad(alias, problem))
     }
+}
+
+/// Refuses what cannot be an alias under any rules.
+pub fn check_alias_text(alias: &str) -> Result<(), ServiceError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    if alias.is_empty() {
+        return Err(bad(alias, "it is empty".to_owned()));
+    }
+    if !alias.bytes().all(fits) || [".", ".."].contains(&alias) {
+        let problem = "letters, digits, `-`, `_`, `.` and `~` are allowed";
+        return Err(bad(alias, problem.to_owned()));
+    }
+    Ok(())
 }
 
 impl Space {

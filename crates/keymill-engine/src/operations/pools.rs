@@ -220,7 +220,10 @@ impl Space {
         let shape = codec.shape();
         let own = key.strip_prefix(&shape.spec().prefix).unwrap_or(key);
         match own.chars().find(|character| !shape.alphabet().symbols().contains(*character)) {
-            Some(other) => Err(format!("`{other}` is not in the alphabet of the keyspace")),
+            Some(other) => {
+                let other = other.escape_debug();
+                Err(format!("`{other}` is not in the alphabet of the keyspace"))
+            }
             None => Ok(NewName { key: key.to_owned(), ordinal: None }),
         }
     }

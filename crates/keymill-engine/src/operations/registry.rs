@@ -113,7 +113,9 @@ impl Service {
         // One at a time asks the store: a crowd that comes for a new space would overwhelm it.
         let meeting = timeout(inner.limits.wait_max, inner.spaces.meeting(name).lock()).await;
         let _meeting = meeting.map_err(|_| {
-            ServiceError::StoreUnavailable("too many requests wait for a keyspace to open".to_owned())
+            ServiceError::StoreUnavailable(
+                "too many requests wait for a keyspace to open".to_owned(),
+            )
         })?;
         if let Some(space) = self.known_space(name) {
             return Ok(space);

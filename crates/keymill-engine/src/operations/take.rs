@@ -11,7 +11,7 @@ use super::unwritten::{Run, Unwritten};
 use super::{Service, ServiceError, Space, check_caller};
 use crate::fence::floors::floor_of;
 use crate::fence::settle;
-use crate::source::leased::{Drawn, NotReady};
+use crate::source::leased::{Drawn, NotReady, Outlook};
 use crate::source::uuids::UUID_LEN;
 use crate::space::Audit;
 use crate::store::{GiveBack, LeaseAsk, StoreError};
@@ -326,6 +326,25 @@ impl Space {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses where a take of one key is known to be refused. Nothing is drawn and the store is not asked, so
+    /// what only the store can tell, such as that a pool has run empty meanwhile, is not known here.
+    pub fn check_take(&self) -> Result<(), ServiceError> {
+        self.check_takeable()?;
+        if self.mill.left() > 0 {
+            return Ok(());
+        }
+        self.check_unsealed()?;
+        let known = match &*self.mill.outlook() {
+            Outlook::Exhausted { held_elsewhere } => {
+                Err(NotReady::Exhausted { held_elsewhere: *held_elsewhere })
+            }
+            Outlook::Sealed => Err(NotReady::Sealed),
+            Outlook::RolledBack(how) => Err(NotReady::RolledBack(how.clone())),
+            _ => self.mill.can_meet(1),
+        };
+        known.map_err(|why| self.refusal(why))
     }
 
     /// Refuses where the space was ended, for keys that no mill hands out.

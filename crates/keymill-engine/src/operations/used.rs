@@ -2,6 +2,7 @@
 
 use keymill_core::Located;
 
+use super::input::shown;
 use super::{Service, ServiceError, Space, State, check_caller};
 use crate::fence::floors::floor_of;
 use crate::space::Kind;
@@ -25,7 +26,7 @@ impl Service {
         let keys = self.key_store(name)?;
         let explanation = self.explain(name, key).await?;
         let refuse = |problem: &str| {
-            let (space, key) = (name.to_owned(), key.to_owned());
+            let (space, key) = (name.to_owned(), shown(key));
             ServiceError::NotRetirable { space, key, problem: problem.to_owned() }
         };
         if space.is_digest() {

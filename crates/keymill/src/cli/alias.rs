@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use keymill_engine::operations::Service;
+use keymill_engine::operations::{Service, check_alias_text};
 use keymill_engine::store::NameRecord;
 
 use super::args::AliasCommand;
-use super::{check_safety, open_service, output, unknown};
+use super::{check_safety, open_service, output, unknown, usage};
 use crate::config::Config;
 use crate::front::http::AliasRecordView;
 
@@ -14,6 +14,9 @@ use crate::front::http::AliasRecordView;
 const PAGE: u32 = 1_000;
 
 pub(super) async fn run(config: Config, command: AliasCommand) -> anyhow::Result<ExitCode> {
+    if let AliasCommand::Add { alias, .. } = &command {
+        usage(check_alias_text(alias))?;
+    }
     let reads = matches!(command, AliasCommand::List { .. } | AliasCommand::Show { .. });
     let service = open_service(&config, reads || config.allow_unsafe_store).await?;
     if !reads {

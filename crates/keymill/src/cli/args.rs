@@ -10,6 +10,7 @@ use super::digest::DigestArgs;
 use super::space::set::{SET_EXAMPLES, SetArgs};
 use super::space_args::SpaceArgs;
 use crate::config::Flags;
+use crate::front::time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -396,7 +397,7 @@ pub(super) enum AuditCommand {
         #[arg(long, value_name = "TIME", value_parser = parse_time)]
         to: Option<jiff::Timestamp>,
         /// Handed out to this caller
-        #[arg(long)]
+        #[arg(long, value_parser = parse_wanted_caller)]
         caller: Option<String>,
         /// One JSON object per line, or comma-separated values
         #[arg(long, value_enum, default_value_t = ExportFormat::Ndjson)]
@@ -496,6 +497,14 @@ fn parse_count(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads whose keys are wanted.
+fn parse_wanted_caller(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("must not be empty; leave it out for the keys of all callers".to_owned());
+    }
+    parse_caller(text)
+}
+
 /// Reads who keys are for.
 fn parse_caller(text: &str) -> Result<String, String> {
     match keymill_engine::operations::check_caller(text) {
@@ -524,9 +533,14 @@ impl Args {
     }
 }
 
-/// Reads a time on the command line.
-pub(super) fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {
-    text.parse().map_err(|_| "must be a time such as 2026-11-16T00:00:00Z".to_owned())
+/// Reads the beginning or the end of a period.
+fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {
+    time::read_bound(text).ok_or_else(|| format!("must be {}", time::TIME))
+}
+
+/// Reads where the time of a keyspace begins. It is permanent, so it is never taken for another.
+pub(super) fn parse_epoch(text: &str) -> Result<jiff::Timestamp, String> {
+    time::read(text).ok_or_else(|| format!("must be {}", time::TIME))
 }
 
 #[cfg(test)]

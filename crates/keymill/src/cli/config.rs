@@ -1,6 +1,5 @@
 //! `keymill config …`: the settings, checked and shown with where they come from.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::args::ConfigCommand;
@@ -24,8 +23,6 @@ pub(super) fn run(command: &ConfigCommand, flags: &Flags) -> anyhow::Result<Exit
         }
         ConfigCommand::Show { .. } => Config::load(flags)?.to_toml()?,
     };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print!("{text}");
     Ok(ExitCode::SUCCESS)
 }

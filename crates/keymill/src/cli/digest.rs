@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use keymill_engine::operations::{DigestAnswer, Service, ServiceError};
+use keymill_engine::space::digest::{DigestError, SCOPE_LEN_MAX};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::output::Data;
-use super::{check_safety, open_service, unknown};
+use super::{check_safety, open_service, unknown, usage};
 use crate::config::Config;
 
 /// The most inputs that are asked for at once: they share commits.
@@ -52,6 +53,7 @@ struct AnswerView<'a> {
 }
 
 pub(super) async fn run(config: Config, args: DigestArgs) -> anyhow::Result<ExitCode> {
+    usage(args.check())?;
     let service = open_service(&config, config.allow_unsafe_store).await?;
     check_safety(&service.check().await?, config.allow_unsafe_store)?;
     if let Some(wanted) = config.spaces.get(&args.space)
@@ -65,6 +67,20 @@ pub(super) async fn run(config: Config, args: DigestArgs) -> anyhow::Result<Exit
             let typed = ["digest", args.space.as_str(), args.input.as_str()];
             Err(unknown::or_swapped(error, &service, typed).await)
         }
+    }
+}
+
+impl DigestArgs {
+    /// Refuses what no keyspace could digest.
+    fn check(&self) -> Result<(), DigestError> {
+        if self.input.is_empty() {
+            return Err(DigestError::InputEmpty);
+        }
+        let found = self.scope.len();
+        if found > SCOPE_LEN_MAX {
+            return Err(DigestError::ScopeTooLong { found });
+        }
+        Ok(())
     }
 }
 

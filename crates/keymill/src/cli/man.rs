@@ -1,7 +1,6 @@
 //! `keymill man`: the manual, made of the same text as `--help`.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,9 +15,7 @@ pub(super) fn run(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Some(folder) = folder else {
         let mut page = Vec::new();
         Man::new(Args::command()).render(&mut page)?;
-        let mut out = io::stdout().lock();
-        out.write_all(&page)?;
-        out.flush()?;
+        print!("{}", String::from_utf8_lossy(&page));
         return Ok(ExitCode::SUCCESS);
     };
     let cannot = || format!("cannot write the manual into {}", folder.display());

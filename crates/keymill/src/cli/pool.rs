@@ -1,6 +1,6 @@
 //! `keymill pool …`: filling a pool, importing into it, looking at what is in it.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 use keymill_engine::operations::{Filling, ImportInto, Service};
@@ -8,6 +8,7 @@ use keymill_engine::store::key_rows::AvailablePage;
 
 use super::args::PoolCommand;
 use super::figures::counted;
+use super::output::Data;
 use super::{check_safety, import, open_service, progress, unknown};
 use crate::config::Config;
 
@@ -63,7 +64,7 @@ async fn fill(service: &Service, space: &str, filling: Filling) -> anyhow::Resul
 }
 
 async fn export(service: &Service, space: String) -> anyhow::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
+    let mut out = BufWriter::with_capacity(1 << 16, Data);
     let mut page = AvailablePage { space, after: None, limit: PAGE };
     loop {
         let keys = service.available_keys(&page).await?;

@@ -14,7 +14,7 @@ use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, check_name};
 
 use super::args::SpaceCommand;
 use super::figures::grouped;
-use super::{open_service, unknown, usage};
+use super::{WrongUsage, open_service, unknown, usage};
 use crate::config::Config;
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
@@ -104,7 +104,8 @@ async fn create(
         ensured => ensured?,
     };
     if !ensured.made {
-        set::told(service, name, ensured.tuned);
+        let unchanged = format!("the keyspace `{name}` already exists with the same settings");
+        set::told(service, name, ensured.tuned, &unchanged);
     }
     show::run(service, name, json).await
 }
@@ -112,7 +113,8 @@ async fn create(
 /// Asks for what cannot be undone.
 fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("this cannot be undone; pass --yes to confirm");
+        let problem = "this cannot be undone; pass --yes to confirm";
+        return Err(WrongUsage(problem.to_owned()).into());
     }
     eprint!("{question} [y/N] ");
     io::stderr().flush()?;

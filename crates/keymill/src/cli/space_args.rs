@@ -44,7 +44,7 @@ pub(super) struct SpaceArgs {
     #[arg(long)]
     layout: Option<String>,
     /// With kind snowflake: where time begins [default: 2025-01-01T00:00:00Z]
-    #[arg(long, value_name = "TIME", value_parser = super::args::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = super::args::parse_epoch)]
     epoch: Option<Timestamp>,
     /// With kind uuid: 7, in the order of time, or 4, random [default: 7]
     #[arg(long, value_name = "VERSION")]

@@ -1,6 +1,5 @@
 //! `keymill store`: is this store safe to lease from, and is its schema up to date.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -24,7 +23,7 @@ async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(config, opening).await?;
     let identity = store.identity().await.map_err(ServiceError::from)?;
-    writeln!(io::stdout(), "{identity}")?;
+    println!("{identity}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -36,7 +35,7 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
         eprintln!("keymill: the schema of {} is up to date", store.place().location);
     }
     for name in applied {
-        writeln!(io::stdout(), "{name}")?;
+        println!("{name}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,11 +49,10 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let checked = keymill_engine::store::check(&config.store, opening).await;
     let (place, findings) = checked.map_err(ServiceError::from)?;
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
-    let mut out = io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
+        println!("{}", serde_json::to_string_pretty(&findings)?);
     } else {
-        writeln!(out, "{} {}", place.kind, place.location)?;
+        println!("{} {}", place.kind, place.location);
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["SETTING", "FOUND", "WANTED", "VERDICT"]);
@@ -66,8 +64,7 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
             };
             table.add_row([&finding.setting, &finding.found, &finding.wanted, &verdict.to_owned()]);
         }
-        writeln!(out, "{table}")?;
+        println!("{table}");
     }
-    out.flush()?;
     Ok(if safe { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -35,6 +35,7 @@ pub(super) async fn or_swapped(
     if is_space(space) || !is_space(other) {
         return error;
     }
+    let space = space.escape_debug();
     let problem = format!(
         "there is no keyspace `{space}`, but there is `{other}`: the keyspace comes first, as in `keymill \
          {command} {other} {space}`"

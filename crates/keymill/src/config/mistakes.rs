@@ -2,7 +2,10 @@
 //!
 //! `settings` calls it with what the parser says. A line is never quoted: it may hold a password.
 
+use keymill_engine::space::LENGTH_MAX;
+
 use super::settings::{VARIABLES, path};
+use super::{CONNECTIONS_MAX, COUNT_MAX, Max};
 
 /// What is wrong with a settings file.
 pub(super) fn in_file(text: &str, error: &toml::de::Error) -> String {
@@ -55,7 +58,13 @@ fn in_words(key: &str, message: &str) -> String {
             found => found.to_owned(),
         },
     };
+    let from_one = |max: Max| format!("a whole number from 1 to {}", max.text);
+    let (count, connections) = (from_one(COUNT_MAX), from_one(CONNECTIONS_MAX));
+    let length = format!("a whole number from 0 to {LENGTH_MAX}");
     let expected = match expected {
+        "u8" if key == "length" => length.as_str(),
+        "u32" if key == "count_max" => count.as_str(),
+        "u32" if key.starts_with("connections_") => connections.as_str(),
         "u8" => "a whole number from 0 to 255",
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
@@ -119,7 +128,15 @@ mod tests {
             ),
             (
                 "[limits]\ncount_max = \"abc\"",
-                "line 2: count_max must be a whole number from 0 to 4294967295, not `abc`",
+                "line 2: count_max must be a whole number from 1 to 10,000,000, not `abc`",
+            ),
+            (
+                "[limits]\nconnections_max = -1",
+                "line 2: connections_max must be a whole number from 1 to 1,000,000, not `-1`",
+            ),
+            (
+                "[spaces.a]\nlength = 300",
+                "line 2: length must be a whole number from 0 to 20, not `300`",
             ),
             ("[limits]\nwait_seconds = \"x\"", "line 2: wait_seconds must be a number, not `x`"),
             ("new_store = 3", "line 1: new_store must be true or false, not `3`"),

@@ -1,6 +1,8 @@
-//! `KEYMILL_*` variables that nobody reads: a misspelt one would silently change nothing.
+//! `KEYMILL_*` variables that nobody reads or can read: they would silently change nothing.
 //!
 //! `Config::load` calls it before anything else is done with the environment.
+
+use std::ffi::OsString;
 
 use anyhow::bail;
 
@@ -14,6 +16,27 @@ const OTHERS: &[&str] = &["KEYMILL_ADMIN_TOKEN", "KEYMILL_CONFIG", "KEYMILL_SECR
 
 /// What variables begin with that belong to tests, proofs and benchmarks of keymill.
 const FOREIGN: &[&str] = &["KEYMILL_BENCH_", "KEYMILL_SNOWFLAKE_", "KEYMILL_TEST_"];
+
+/// Refuses settings that are not text. The path in KEYMILL_CONFIG may be any bytes.
+pub(super) fn refuse_unreadable(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> anyhow::Result<()> {
+    let is_read = |name: &str| {
+        let is_other = OTHERS.contains(&name) && name != "KEYMILL_CONFIG";
+        is_other || VARIABLES.iter().any(|(section, own, _)| variable_name(section, own) == name)
+    };
+    let mut wrong: Vec<String> = variables
+        .filter(|(_, value)| value.to_str().is_none())
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with(PREFIX) && is_read(name))
+        .map(|name| format!("{name} is not UTF-8 text"))
+        .collect();
+    wrong.sort_unstable();
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    Ok(())
+}
 
 /// Refuses variables that look like settings and are none.
 pub(super) fn refuse_unknown(

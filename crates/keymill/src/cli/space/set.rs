@@ -86,19 +86,19 @@ pub(super) async fn run(
         );
     }
     let tuned = service.tune(name, &wanted).await?.tuned;
-    told(service, name, tuned);
+    told(service, name, tuned, &format!("nothing to change: `{name}` already has these settings"));
     show::run(service, name, json).await
 }
 
-/// Says whether settings have changed.
-pub(super) fn told(service: &Service, name: &str, tuned: bool) {
+/// Says that settings have changed, or else what is given.
+pub(super) fn told(service: &Service, name: &str, tuned: bool, unchanged: &str) {
     if tuned {
         let seconds = service.limits().heartbeat_every.as_secs_f64();
         note!(
             "keymill: changed the settings of `{name}`; running instances follow within {seconds} s"
         );
     } else {
-        note!("keymill: the keyspace `{name}` already exists with the same settings");
+        note!("keymill: {unchanged}");
     }
 }
 

@@ -10,12 +10,10 @@ use keymill_engine::store::NameRecord;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::body::{Undescribed, no_body};
 use super::page::{self, Page};
 use super::params::{no_query, query};
 use super::{Problem, State, body};
-
-/// A body that is read, and is no part of the description: few clients can send one with a `DELETE`.
-type Undescribed = Bytes;
 
 /// Whose alias it is.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -144,8 +142,6 @@ pub(super) async fn put(
 }
 
 /// Removes an alias. Its key stays reserved and is never handed out.
-///
-/// The owner may also be given in a JSON body, as with `PUT`; use one of the two, not both.
 #[utoipa::path(delete, path = "/v1/spaces/{space}/aliases/{alias}", tag = "keys", operation_id = "delete_alias",
     params(
         ("space" = String, Path, description = "The keyspace"),
@@ -154,7 +150,7 @@ pub(super) async fn put(
     ),
     responses(
         (status = 204, description = "Removed"),
-        (status = 400, description = "`bad_body`, `bad_owner`, `repeated_parameter`"),
+        (status = 400, description = "`bad_body`: it takes no body; `bad_owner`, `repeated_parameter`"),
         (status = 404, description = "`unknown_space`, `unknown_alias`"),
         (status = 408, description = "`body_too_slow`"),
         (status = 409, description = "`taken`: it belongs to another owner; `wrong_secret`"),
@@ -169,11 +165,7 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Problem> {
     let Path((space, alias)) = path?;
     let [owner] = query(&uri, &["owner"])?;
-    let owner = match owner {
-        Some(_) if !body.is_empty() => return Err(Problem::repeated_parameter("owner")),
-        Some(owner) => owner.into_owned(),
-        None => body::object::<Owner>(&body)?.owner,
-    };
-    state.service.remove_alias(&space, &alias, &owner).await?;
+    no_body(&body, "name the owner in the URL: `?owner=`")?;
+    state.service.remove_alias(&space, &alias, &owner.unwrap_or_default()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -5,7 +5,9 @@
 //! must be; the words of the JSON library are for programmers.
 
 use axum::http::HeaderMap;
+use bytes::Bytes;
 use hyper::header;
+use keymill_engine::space::LENGTH_MAX;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -13,6 +15,17 @@ use super::Problem;
 
 /// The longest value that a refusal repeats.
 const SHOWN_MAX: usize = 40;
+
+/// A body that is no part of the description, because there should be none.
+pub(super) type Undescribed = Bytes;
+
+/// Refuses a body where none is expected: what it says would be ignored. `instead` is what to do.
+pub(super) fn no_body(body: &[u8], instead: &str) -> Result<(), Problem> {
+    if body.is_empty() {
+        return Ok(());
+    }
+    Err(Problem::bad_body(format!("this request takes no body; {instead}")))
+}
 
 /// Reads a JSON object, whatever the body is labelled as: one that was overlooked would, for example,
 /// create a keyspace with the defaults, for good. No body at all is an empty object.
@@ -22,7 +35,9 @@ pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         return Err(Problem::bad_body("the body must be a JSON object: {…}".to_owned()));
     }
     serde_json::from_slice(text).or_else(|error| {
-        with_whole_numbers(text).ok_or_else(|| Problem::bad_body(in_words::<T>(text, &error)))
+        let has_fraction = error.to_string().contains("floating point");
+        let read = if has_fraction { with_whole_numbers(text) } else { None };
+        read.ok_or_else(|| Problem::bad_body(in_words::<T>(text, &error)))
     })
 }
 
@@ -30,7 +45,7 @@ pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 /// that have but one type of number write it so.
 fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let mut fields: Map<String, Value> = serde_json::from_slice(text).ok()?;
-    for value in fields.values_mut() {
+    for value in fields.values_mut().filter(|value| value.is_f64()) {
         let whole = value.as_f64().filter(|number| number.fract() == 0.0);
         if let Some(whole) = whole.and_then(|number| format!("{number:.0}").parse::<u64>().ok()) {
             *value = whole.into();
@@ -52,12 +67,12 @@ pub(super) fn check_label(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// What is wrong with a body that could not be read as a `T`.
 fn in_words<T: DeserializeOwned>(text: &[u8], error: &serde_json::Error) -> String {
-    let whole = format!("the JSON of the body: {error}");
-    if !error.is_data() {
-        return whole;
-    }
-    // serde does not say which field it is, so each is tried alone.
-    let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(text) else { return whole };
+    // Of a number in the place of a word, serde says the same as of broken JSON.
+    let fields = match serde_json::from_slice::<Map<String, Value>>(text) {
+        Ok(fields) => fields,
+        Err(broken) => return not_json(&broken),
+    };
+    // It does not say which field it is, so each is tried alone.
     for (name, value) in fields {
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
         let Err(error) = serde_json::from_value::<T>(alone) else { continue };
@@ -66,25 +81,54 @@ fn in_words<T: DeserializeOwned>(text: &[u8], error: &serde_json::Error) -> Stri
             return error.replacen(", expected", "; expected", 1);
         }
         if !error.starts_with("missing field") {
-            return field_in_words(&name, &value, &error);
+            return field_in_words(&name, &value, &error, words_of::<T>(&name).as_deref());
         }
     }
-    whole
+    format!("the JSON of the body: {error}")
+}
+
+/// What is wrong with a body that is not JSON, and where.
+fn not_json(error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    let problem = match told.rsplit_once(" at line ").map_or(told.as_str(), |(told, _)| told) {
+        _ if error.is_eof() => "it ends too early",
+        "expected value" | "expected ident" => "a value is missing or misspelt",
+        "expected `:`" => "there is no colon between a name and its value",
+        "expected `,` or `}`" | "expected `,` or `]`" => "there is no comma between two entries",
+        "key must be a string" => "a name is not in double quotes",
+        "trailing comma" => "there is a comma after the last entry",
+        "trailing characters" => "there is more text after the object",
+        other => other,
+    };
+    let (line, column) = (error.line(), error.column());
+    format!("the body is not valid JSON: {problem}, at line {line}, column {column}")
+}
+
+/// The words that a field can have, where they are few.
+fn words_of<T: DeserializeOwned>(name: &str) -> Option<String> {
+    // This is none of them, so the refusal lists them all.
+    let other = Value::String("?".to_owned());
+    let alone = Value::Object(Map::from_iter([(name.to_owned(), other)]));
+    let error = serde_json::from_value::<T>(alone).err()?.to_string();
+    error.strip_prefix("unknown variant `?`, expected ").map(str::to_owned)
 }
 
 /// What a field must be, from an error such as ``invalid value: integer `300`, expected u8``.
-fn field_in_words(name: &str, value: &Value, error: &str) -> String {
+fn field_in_words(name: &str, value: &Value, error: &str, words: Option<&str>) -> String {
+    let length = format!("a whole number from 0 to {LENGTH_MAX}");
     let expected = error.rsplit_once("expected ").map_or(error, |(_, expected)| expected);
-    let expected = match expected {
+    let expected = words.unwrap_or(match expected {
         // The only time in a body.
         _ if name == "epoch" => "a time such as 2026-11-16T00:00:00Z",
+        "u8" if name == "length" => length.as_str(),
+        "u8" if name == "uuid_version" => "4 or 7",
         "u8" => "a whole number from 0 to 255",
         "u32" | "u64" => "a whole number",
         "a boolean" => "true or false",
-        "a sequence" => "a list",
-        "string or map" => "a string",
+        // The only list in a body.
+        _ if name == "inputs" => "a list of strings",
         other => other,
-    };
+    });
     let mut shown = value.to_string();
     if shown.chars().count() > SHOWN_MAX {
         shown = shown.chars().take(SHOWN_MAX).chain(['…']).collect();
@@ -106,16 +150,17 @@ mod tests {
         assert_eq!((read(r#"{"count": 3.0}"#), read(r#"{"count": 3e2}"#)), (Some(3), Some(300)));
         assert_eq!((read(r#"{"count": 3.5}"#), read(r#"{"count": -3.0}"#)), (None, None));
         assert_eq!(read(r#"{"count": 5e9}"#), None);
+        assert_eq!(read(r#"{"count": 3, "count": 4}"#), None);
     }
     use keymill_engine::space::SpaceSpec;
 
     #[test]
     fn a_refusal_names_the_field_and_what_it_must_be() {
         for (body, says) in [
-            (r#"{"length": "x"}"#, "`length` must be a whole number from 0 to 255, not \"x\""),
+            (r#"{"length": "x"}"#, "`length` must be a whole number from 0 to 20, not \"x\""),
             (
                 r#"{"check": true, "length": 300}"#,
-                "`length` must be a whole number from 0 to 255, not 300",
+                "`length` must be a whole number from 0 to 20, not 300",
             ),
             (r#"{"start": 1.5}"#, "`start` must be a whole number, not 1.5"),
             (r#"{"check": 1}"#, "`check` must be true or false, not 1"),
@@ -123,7 +168,17 @@ mod tests {
             (r#"{"epoch": "x"}"#, "`epoch` must be a time such as 2026-11-16T00:00:00Z, not \"x\""),
             (r#"{"lenght": 7}"#, "unknown field `lenght`; expected one of"),
             (r#"{"length": 7, "length": 8}"#, "duplicate field `length`"),
-            (r#"{"length": }"#, "the JSON of the body"),
+            (r#"{"group": 300}"#, "`group` must be a whole number from 0 to 255, not 300"),
+            (r#"{"uuid_version": "x"}"#, "`uuid_version` must be 4 or 7, not \"x\""),
+            (r#"{"kind": 1}"#, "`kind` must be one of `shuffled`, `sequential`, `pooled`"),
+            (r#"{"kind": {"shuffled": 1}}"#, "`kind` must be one of `shuffled`, `sequential`"),
+            (r#"{"audit": 1}"#, "`audit` must be `batch` or `key`, not 1"),
+            (r#"{"length": }"#, "JSON: a value is missing or misspelt, at line 1, column 12"),
+            (r#"{"length" 7}"#, "JSON: there is no colon between a name and its value, at line 1"),
+            (r#"{"length": 7"#, "the body is not valid JSON: it ends too early, at line 1"),
+            (r#"{"length": 7,}"#, "not valid JSON: there is a comma after the last entry, at"),
+            (r#"{length: 7}"#, "not valid JSON: a name is not in double quotes, at"),
+            (r#"{"length": 7} 8"#, "not valid JSON: there is more text after the object, at"),
             ("[7]", "must be a JSON object"),
         ] {
             let problem = object::<SpaceSpec>(body.as_bytes()).unwrap_err();

@@ -51,8 +51,8 @@ pub(super) const CODES: &[Entry] = &[
     entry(
         "bad_body",
         400,
-        "The body is not the JSON that the operation expects, or broke off.",
-        "Correct the field that `detail` names. Send a JSON object.",
+        "The body is not the JSON that the operation expects, or broke off; or the operation takes none.",
+        "Do what `detail` says: correct the field that it names, send a JSON object, or leave the body out.",
     ),
     entry(
         "unsupported_media_type",

@@ -12,6 +12,7 @@ use hyper::Uri;
 use jiff::Timestamp;
 
 use super::Problem;
+use crate::front::time::{TIME, read_bound};
 
 /// The values of the parameters named, in their order. Others are refused: a misspelt `count`
 /// would silently give one key.
@@ -52,13 +53,10 @@ pub(super) fn switch(name: &str, value: Option<&str>) -> Result<Option<bool>, Pr
     }
 }
 
-/// A time.
+/// The beginning or the end of a period.
 pub(super) fn time(name: &str, value: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     let read = |text: &str| {
-        text.parse::<Timestamp>().map_err(|_| {
-            let detail = format!("`{name}` must be a time such as 2026-11-16T00:00:00Z");
-            Problem::bad_parameter(detail)
-        })
+        read_bound(text).ok_or_else(|| Problem::bad_parameter(format!("`{name}` must be {TIME}")))
     };
     value.map(read).transpose()
 }

@@ -126,10 +126,11 @@ pub(super) async fn get_key(
     Ok(full("text/plain; charset=utf-8", body.freeze()))
 }
 
-/// Answers a `HEAD` of it: what a `GET` would say of the keyspace, without taking a key.
+/// Answers a `HEAD` of it: what a `GET` would say, as far as that is known without taking a key.
 pub(super) async fn head(state: &State, uri: &Uri) -> Result<Response<Body>, Problem> {
     let named = named(uri)?;
-    state.service.space(named.as_deref().unwrap_or(&state.default_space)).await?;
+    let space = state.service.space(named.as_deref().unwrap_or(&state.default_space)).await?;
+    space.check_take()?;
     Ok(full("text/plain; charset=utf-8", bytes::Bytes::new()))
 }
 

@@ -10,6 +10,7 @@ use keymill_engine::store::key_rows::{UsedKey, UsedPage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::body::{Undescribed, no_body};
 use super::page::{self, Page};
 use super::params::{no_query, query, time};
 use super::{Problem, State};
@@ -51,7 +52,7 @@ pub(super) struct UsedKeys {
         ("space" = String, Path, description = "The keyspace"),
         ("from" = Option<String>, Query, description = "Used at this time or later"),
         ("to" = Option<String>, Query, description = "Used before this time"),
-        ("caller" = Option<String>, Query, description = "Handed out to this caller"),
+        ("caller" = Option<String>, Query, description = "Handed out to this caller; left out, to any or to none"),
         ("after" = Option<String>, Query, description = "The `next` of the previous page"),
         ("limit" = Option<u32>, Query, description = "How many to list"),
     ),
@@ -72,6 +73,10 @@ pub(super) async fn list(
     let (from, to) = (time("from", from.as_deref())?, time("to", to.as_deref())?);
     let limit = page::limit(limit.as_deref())?;
     let after = after.map(|after| as_use(&after).ok_or_else(page::bad_after)).transpose()?;
+    if caller.as_deref() == Some("") {
+        let detail = "`caller` must not be empty; leave it out for the keys of all callers";
+        return Err(Problem::bad_parameter(detail.to_owned()));
+    }
     let caller = caller.map(String::from);
     let used = state.service.used(&UsedPage { space, from, to, caller, after, limit }).await?;
     let next =
@@ -95,17 +100,22 @@ fn as_use(after: &str) -> Option<(Timestamp, i64)> {
     ),
     responses(
         (status = 200, description = "The key, with when it was retired", body = UsedView),
+        (status = 400, description = "`bad_body`: it takes no body"),
         (status = 404, description = "`unknown_space`"),
+        (status = 408, description = "`body_too_slow`"),
         (status = 409, description = "`not_retirable`: it was not handed out; `wrong_kind`, `wrong_secret`"),
+        (status = 413, description = "`body_too_large`"),
         (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn retire(
     Shared(state): Shared<State>,
     path: Result<Path<(String, String)>, PathRejection>,
     uri: Uri,
+    body: Undescribed,
 ) -> Result<Json<UsedView>, Problem> {
     let Path((space, key)) = path?;
     no_query(&uri)?;
+    no_body(&body, "the URL says all")?;
     Ok(Json(state.service.retire(&space, &key).await?.into()))
 }
 

@@ -41,7 +41,7 @@ fn an_advance_goes_beyond_the_keys_in_use() {
     let in_use = format!("{all}{since}900000\n\n950000\n12345\n");
     std::fs::write(place.path().join("in-use.txt"), in_use).unwrap();
     let advance = ["space", "advance", "t", "--beyond-keys", "in-use.txt"];
-    failed(&elsewhere(&place, &advance), 1, "--yes");
+    failed(&elsewhere(&place, &advance), 2, "--yes");
     let advanced = elsewhere(&place, &[&advance[..], &["--yes"]].concat());
     let said = stderr(&advanced);
     assert!(advanced.status.success(), "{said}");

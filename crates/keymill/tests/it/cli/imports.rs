@@ -52,6 +52,16 @@ fn refused_lines_are_reported_in_their_order_by_number() {
 }
 
 #[test]
+fn control_characters_of_refused_lines_are_escaped() {
+    let place = Place::new();
+    place.ok(&["space", "create", "codes", "--kind", "pooled"]);
+    std::fs::write(place.path().join("codes.txt"), "a\u{1b}[31mb\n\u{7}\n").unwrap();
+    let said = stderr(&place.run(&["pool", "import", "codes", "codes.txt"]));
+    assert!(said.contains("line 1: `\\u{1b}` is not in the alphabet"), "{said:?}");
+    assert!(!said.contains(['\u{1b}', '\u{7}']), "{said:?}");
+}
+
+#[test]
 fn refused_lines_that_are_not_listed_are_counted() {
     let place = place();
     std::fs::write(place.path().join("used.txt"), "x!\n".repeat(1_500)).unwrap();

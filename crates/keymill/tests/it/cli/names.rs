@@ -101,8 +101,8 @@ fn owners_and_callers_that_some_store_would_refuse_are_refused_on_every_one() {
     place.ok(&["take"]);
     for owner in ["a\nb", &"x".repeat(256)] {
         let says = "owner must have at most 255 bytes";
-        place.fails(&["alias", "add", "default", "sale", "--owner", owner], 1, says);
-        place.fails(&["alias", "remove", "default", "sale", "--owner", owner], 1, says);
+        place.fails(&["alias", "add", "default", "sale", "--owner", owner], 2, says);
+        place.fails(&["alias", "remove", "default", "sale", "--owner", owner], 2, says);
     }
     let long = "x".repeat(300);
     place.fails(&["explain", &long, "abc"], 1, "there is no keyspace");

@@ -26,6 +26,7 @@ fn commands(key: &str) -> Vec<Vec<&str>> {
         "help space",
         "take --help",
         "completions bash",
+        "man",
         "config show",
         "config show --default",
         "store check",
@@ -88,7 +89,7 @@ fn a_full_disk_is_a_failure_and_says_so() {
     for args in commands(&key) {
         let output = run_into(&place, &args, full_disk());
         assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
-        failed(&output, 1, "No space left on device");
+        failed(&output, 1, "cannot write to standard output: No space left on device");
     }
 }
 

@@ -1,5 +1,8 @@
 //! Settings, flags and help.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use super::{Place, failed};
 
 #[test]
@@ -15,7 +18,8 @@ fn settings_come_from_flags_variables_and_the_file() {
     place.fails(&["serve", "--config", "bad.toml"], 1, "bad.toml");
     std::fs::write(place.path().join("bad.toml"), "[spaces.a]\nalphabet = \"aa\"\n").unwrap();
     place.fails(&["config", "check", "--config", "bad.toml"], 1, "[spaces.a]");
-    place.fails(&["take", "--config", "missing.toml"], 1, "missing.toml");
+    let missing = "--config: cannot read the settings in missing.toml";
+    place.fails(&["take", "--config", "missing.toml"], 2, missing);
     place.fails(&["serve", "--listen", "nowhere"], 2, "127.0.0.1:8080");
     place.fails(&["take", "-n", "0"], 2, "1 or more");
     place.fails(&["take", "-n", "-1"], 2, "1 or more");
@@ -25,11 +29,26 @@ fn settings_come_from_flags_variables_and_the_file() {
         ("[spaces.a]\nlength = 1", "[spaces.a]"),
         ("store = \"oracle://x\"", "`oracle`"),
         ("[limits]\nwait_seconds = 0", "limits.wait_seconds"),
+        ("[limits]\ncount_max = 0", "limits.count_max is 0: it must be from 1 to 10,000,000"),
+        ("[limits]\ncount_max = \"x\"", "count_max must be a whole number from 1 to 10,000,000"),
     ] {
         std::fs::write(place.path().join("bad.toml"), text).unwrap();
         place.fails(&["config", "check", "--config", "bad.toml"], 1, says);
     }
     place.fails(&["frobnicate"], 2, "frobnicate");
+}
+
+#[test]
+fn a_variable_that_is_not_text_is_refused_by_its_name() {
+    let place = Place::new();
+    let bytes = OsStr::from_bytes(b"/tmp/\xff");
+    for name in ["KEYMILL_LISTEN", "KEYMILL_DATA_DIR", "KEYMILL_SECRET"] {
+        let output = place.command(&["config", "check"]).env(name, bytes).output().unwrap();
+        failed(&output, 1, &format!("{name} is not UTF-8 text"));
+    }
+    // What belongs to others is left alone.
+    let output = place.command(&["config", "check"]).env("KEYMILL_TEST_X", bytes).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
@@ -78,6 +97,20 @@ fn wrong_usage_exits_with_2_and_a_refusal_with_1() {
     place.ok(&["take"]);
     let long = "x".repeat(300);
     place.fails(&["audit", "export", "default", "--caller", &long], 2, "caller");
+    place.fails(&["audit", "export", "default", "--caller", ""], 2, "must not be empty");
+    place.fails(&["alias", "add", "default", "a b"], 2, "`a b` cannot be an alias");
+    place.fails(&["alias", "add", "default", ""], 2, "it is empty");
+    place.fails(&["alias", "add", "default", "ab", "--owner", "a\u{1b}"], 2, "owner");
+    place.ok(&["space", "create", "urls", "--kind", "digest"]);
+    place.fails(&["digest", "urls", ""], 2, "the input is empty");
+    place.fails(&["digest", "urls", "x", "--scope", &long], 2, "at most 256 bytes");
+    for time in ["2026-11-16T00:00:00Z[UTC]", "9999-12-31"] {
+        place.fails(&["audit", "export", "default", "--to", time], 2, "must be a time such as");
+    }
+    place.ok(&["audit", "export", "default", "--to", "9999-12-31T23:59:59Z"]);
+    // An epoch is permanent, so it is not taken for the last time there is.
+    let ids = ["space", "create", "ids", "--kind", "snowflake", "--epoch", "9999-12-31T23:59:59Z"];
+    place.fails(&ids, 2, "must be a time such as");
     place.fails(&["space", "create", "default", "--length", "9"], 1, "already exists");
     place.fails(&["space", "show", "nope"], 1, "no keyspace");
 }
@@ -117,6 +150,6 @@ fn settings_and_findings_that_cannot_be_written_are_an_error_and_no_crash() {
     for args in commands {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = place.command(args).stdout(full).output().unwrap();
-        failed(&output, 1, "No space left on device");
+        failed(&output, 1, "cannot write to standard output: No space left on device");
     }
 }

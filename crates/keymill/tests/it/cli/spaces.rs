@@ -26,7 +26,7 @@ fn spaces_are_made_listed_shown_advanced_and_sealed() {
         1,
         "ends at 1099511627776",
     );
-    place.fails(&["space", "seal", "orders"], 1, "--yes");
+    place.fails(&["space", "seal", "orders"], 2, "--yes");
     place.ok(&["space", "seal", "orders", "--yes"]);
     place.fails(&["take", "orders"], 4, "sealed");
     place.fails(&["space", "show", "nope"], 1, "no keyspace `nope`");

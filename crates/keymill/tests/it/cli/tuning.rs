@@ -21,7 +21,8 @@ fn settings_change_without_the_definition() {
     assert_eq!((&shown["audit"], &shown["lease_size_max"]), (&"key".into(), &5_000.into()));
     assert_eq!((&shown["lease_size_min"], &shown["length"]), (&1_000.into(), &8.into()));
     let again = place.run(&["space", "set", "orders", "--audit", "key"]);
-    assert!(stderr(&again).contains("already exists with the same settings"));
+    let said = stderr(&again);
+    assert!(said.contains("nothing to change: `orders` already has these settings"), "{said}");
     place.ok(&["take", "orders", "--caller", "shop"]);
     assert!(place.ok(&["audit", "export", "orders"]).contains("\"caller\":\"shop\""));
 }

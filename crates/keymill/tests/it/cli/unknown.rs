@@ -69,6 +69,23 @@ fn swapped_arguments_are_noticed() {
 }
 
 #[test]
+fn control_characters_of_a_name_are_escaped() {
+    let place = place();
+    let name = "a\u{1b}[31mb";
+    let commands: [&[&str]; 5] = [
+        &["take", name],
+        &["space", "show", name],
+        &["space", "create", name],
+        &["alias", "list", name],
+        &["digest", name, "urls"],
+    ];
+    for args in commands {
+        let said = super::stderr(&place.run(args));
+        assert!(said.contains("`a\\u{1b}[31mb`") && !said.contains('\u{1b}'), "{said:?}");
+    }
+}
+
+#[test]
 fn numbers_in_the_wrong_place_were_meant_as_a_count_or_a_port() {
     let place = place();
     place.fails(&["take", "orders", "3"], 2, "to take 3 keys, use `-n 3`");

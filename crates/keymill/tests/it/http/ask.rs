@@ -96,6 +96,15 @@ async fn what_is_wrong_is_said_in_plain_words() {
     let time = "must be a time such as 2026-11-16T00:00:00Z";
     get("/v1/spaces/default/used?from=x").await.is_problem(400, "bad_parameter", time);
     get("/v1/spaces/default/used?to=2026").await.is_problem(400, "bad_parameter", time);
+    for name in ["from", "to"] {
+        let used = async |time: &str| get(&format!("/v1/spaces/default/used?{name}={time}")).await;
+        used("2026-11-16T00:00:00Z%5BUTC%5D").await.is_problem(400, "bad_parameter", time);
+        // Later than the clock of the program reaches, and a valid `date-time`.
+        let last = used("9999-12-31T23:59:59Z").await;
+        assert_eq!(last.status, 200, "{}", last.body);
+    }
+    let nobody = "`caller` must not be empty; leave it out";
+    get("/v1/spaces/default/used?caller=").await.is_problem(400, "bad_parameter", nobody);
     let limit = "`limit` must be a whole number from 1 to 1000";
     for text in ["x", "", "0", "1.5", "%2B5", "99999999999"] {
         get(&format!("/v1/leases?limit={text}")).await.is_problem(400, "bad_parameter", limit);
@@ -104,10 +113,16 @@ async fn what_is_wrong_is_said_in_plain_words() {
     get("/nothing").await.is_problem(404, "not_found", "no such path: /nothing. See /docs");
     let put = async |body: &str| instance.send("PUT", "/v1/spaces/a", JSON, body).await;
     put("{\"epoch\": \"x\"}").await.is_problem(400, "bad_body", "`epoch` must be a time such as");
-    let length = "`length` must be a whole number from 0 to 255, not 300";
+    let length = "`length` must be a whole number from 0 to 20, not 300";
     put("{\"length\": 300}").await.is_problem(400, "bad_body", length);
+    let kinds = "`kind` must be one of `shuffled`, `sequential`, `pooled`, `digest`";
+    put("{\"kind\": 1}").await.is_problem(400, "bad_body", kinds);
+    let broken = "not valid JSON: there is no colon between a name and its value, at line 1";
+    put("{\"kind\" 1}").await.is_problem(400, "bad_body", broken);
     let digest =
         async |body: &str| instance.send("POST", "/v1/spaces/default/digests", "", body).await;
+    let inputs = "`inputs` must be a list of strings, not [1]";
+    digest("{\"inputs\": [1]}").await.is_problem(400, "bad_body", inputs);
     for body in ["[\"a\"]", "\"a\"", "3", "null"] {
         digest(body).await.is_problem(400, "bad_body", "JSON object");
         let path = "/v1/spaces/default/aliases/a";

@@ -43,7 +43,10 @@ async fn a_batch_that_cannot_be_is_refused_with_the_reason_and_changes_nothing()
     refused(json!({}), "bad_body", "`input` (a string) or `inputs`").await;
     refused(json!({"input": "a", "inputs": ["b"]}), "bad_body", "not both").await;
     refused(json!({"input": null}), "bad_body", "`input` must be a string").await;
-    refused(json!({"inputs": "a"}), "bad_body", "`inputs` must be a list").await;
+    refused(json!({"input": ["a"]}), "bad_body", "`input` must be a string").await;
+    for inputs in [json!("a"), json!([1]), json!([["a"]])] {
+        refused(json!({"inputs": inputs}), "bad_body", "`inputs` must be a list of strings").await;
+    }
     refused(json!({"inputs": []}), "bad_count", "1 to 100000 entries").await;
     refused(json!({"inputs": ["fine", ""]}), "bad_input", "inputs[1]: the input is empty").await;
     let fine = digest(&instance, &json!({"input": "fine"})).await.json();

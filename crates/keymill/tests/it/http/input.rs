@@ -68,15 +68,18 @@ async fn refuses_wrong_text(store: Option<String>) {
         let told = instance.call("GET", &key).await;
         assert_eq!((told.status, &told.json()["state"]), (200, &json!("invalid")), "{}", told.body);
         instance.call("DELETE", &key).await.is_problem(409, "not_retirable", "");
+        let said = instance.send("DELETE", &key, "", "{}").await;
+        said.is_problem(400, "bad_body", "takes no body");
         let alias = format!("/v1/spaces/noted/aliases/{url}");
         instance.call("GET", &alias).await.is_problem(404, "unknown_alias", "");
         instance.call("DELETE", &alias).await.is_problem(404, "unknown_alias", "");
         instance.call("PUT", &alias).await.is_problem(400, "bad_alias", "");
         let owner = json!({"owner": plain}).to_string();
-        for method in ["PUT", "DELETE"] {
-            let owned = instance.send(method, "/v1/spaces/noted/aliases/sale", "", &owner).await;
-            owned.is_problem(400, "bad_owner", "255 bytes");
-        }
+        let sale = "/v1/spaces/noted/aliases/sale";
+        let owned = instance.send("PUT", sale, "", &owner).await;
+        owned.is_problem(400, "bad_owner", "255 bytes");
+        let owned = instance.call("DELETE", &format!("{sale}?owner={url}")).await;
+        owned.is_problem(400, "bad_owner", "255 bytes");
     }
     // What fits is taken as it is.
     let owner = json!({"owner": "ä".repeat(127)}).to_string();

@@ -1,5 +1,7 @@
 //! Methods besides those that do something, and headers for browsers.
 
+use serde_json::json;
+
 use super::Instance;
 
 #[tokio::test]
@@ -35,6 +37,27 @@ async fn a_head_answers_wherever_a_get_does_and_takes_no_key() {
     assert_eq!(at_hand().await, before, "a key was taken");
     let nowhere = instance.call("HEAD", "/get-key?space=nope").await;
     assert_eq!((nowhere.status, nowhere.body.as_str()), (404, ""));
+}
+
+#[tokio::test]
+async fn a_head_is_refused_like_a_get_where_the_refusal_is_known() {
+    let instance = Instance::start().await;
+    for (space, kind) in [("urls", "digest"), ("pool", "pooled"), ("ended", "shuffled")] {
+        assert_eq!(instance.put(space, &json!({"kind": kind})).await.status, 201, "{space}");
+    }
+    instance.service.seal("ended").await.unwrap();
+    let head =
+        async |space: &str| instance.call("HEAD", &format!("/get-key?space={space}")).await.status;
+    assert_eq!(head("urls").await, 409, "its kind is known at once");
+    for space in ["urls", "pool", "ended"] {
+        let get = async || instance.call("GET", &format!("/get-key?space={space}")).await;
+        let mut got = get().await;
+        // The first one has the store asked, which may take longer than a take waits.
+        while got.status == 503 {
+            got = get().await;
+        }
+        assert_eq!((got.status, head(space).await), (409, 409), "{space}: {}", got.body);
+    }
 }
 
 #[tokio::test]

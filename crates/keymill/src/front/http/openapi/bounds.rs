@@ -42,6 +42,7 @@ impl Bounds {
             ("key", _) => text(1, TEXT_LEN_MAX, PRINTABLE),
             ("alias", _) => text(1, self.alias_length_max, UNRESERVED),
             ("owner", _) => text(0, TEXT_LEN_MAX, PRINTABLE),
+            ("caller", "list_used_keys") => text(1, CALLER_LEN_MAX, PRINTABLE),
             ("caller", _) => text(0, CALLER_LEN_MAX, PRINTABLE),
             // Without its default: clients would send that, also beside a body that says another.
             ("count", _) => json!({"type": "integer", "minimum": 1, "maximum": self.count_max}),
