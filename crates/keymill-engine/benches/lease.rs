@@ -1,6 +1,6 @@
 //! Leases on every store: latency on a young and on an old record, and how many a second.
 //!
-//! Run it with private servers: `backends cargo bench --all-features --bench lease`. A server is
+//! Run it with private servers: `backends cargo bench -p keymill-engine --all-features --bench lease`. A server is
 //! found by its `KEYMILL_TEST_…` variable; a store without one is left out. The figures depend on
 //! the disk and the network; what matters is how they compare in one run.
 

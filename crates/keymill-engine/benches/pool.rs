@@ -2,7 +2,7 @@
 //! large and half-drawn pools, takes that share commits against takes that do not, and keys in use
 //! elsewhere.
 //!
-//! Run it with private servers: `backends cargo bench --all-features --bench pool`. How many keys is
+//! Run it with private servers: `backends cargo bench -p keymill-engine --all-features --bench pool`. How many keys is
 //! `KEYMILL_BENCH_KEYS`, a million if left out. `sqlite3` and `psql` are the bulk loaders. The figures
 //! depend on the disk; what matters is how they compare in one run.
 

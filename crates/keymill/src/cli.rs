@@ -36,7 +36,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use keymill_engine::operations::{Service, ServiceError};
-use keymill_engine::store::{Opening, Store};
+use keymill_engine::store::{Finding, Opening, Store};
 
 use crate::config::{self as settings, Config, SecretUse, WrongUsage};
 use args::{AliasCommand, Args, Command, ConfigCommand, SpaceCommand};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Store, StoreError};
+use super::StoreError;
 
 /// One line of `keymill store check`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -137,7 +137,9 @@ fn a_lease_that_no_replica_confirms_is_burned() {
     received.add(&take(&server, "links", 50));
     replica.kill();
     is_problem(&received.drain(server.address(), "links", 10), 503, "no_keys_ready");
-    eventually("it says why", || get(&server, "/readyz").text().contains("replicas of redis"));
+    eventually("it says so", || has_problem(&server, "store_unavailable"));
+    // Why is told by the log alone.
+    eventually("it says why", || server.log().contains("replicas of redis"));
     replica.start();
     eventually("keys come again", || {
         let answer = take(&server, "links", 50);
