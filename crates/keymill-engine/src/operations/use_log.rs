@@ -94,14 +94,15 @@ impl Space {
         let mut free = Drawn::of(&self.mill);
         while given < count {
             let (mut slip, mut last, mut fruitless) = (Slip::default(), false, 0);
-            let mut drawn = Drawn::of(&self.mill);
+            // Until all is drawn, everything of this round comes back with `drawn`, and so by it alone.
+            let (mut drawn, mut unnoted) = (Drawn::of(&self.mill), Vec::new());
             while given + slip.len() < count {
                 let left = count - given - slip.len();
                 match self.mill.draw(left.into(), deadline).await {
                     Ok(ordinals) => {
                         drawn.add(ordinals.clone());
                         let (tried, had) = (ordinals.end - ordinals.start, given + slip.len());
-                        given += self.gather(ordinals, caller, &mut slip, &mut free, &mut each);
+                        given += self.gather(ordinals, caller, &mut slip, &mut unnoted, &mut each);
                         if given + slip.len() > had {
                             fruitless = 0;
                             continue;
@@ -121,8 +122,9 @@ impl Space {
                     }
                 }
             }
-            // From here on they may be on record: what is not, `note` puts back.
+            // From here on they may be on record: what is not, `note` puts back, and `free` the others.
             drawn.keep();
+            unnoted.into_iter().for_each(|number| free.add(number..number + 1));
             match self.note(slip, &mut each).await {
                 Ok(count) => (given, noted) = (given + count, noted + count),
                 // Those on record are the caller's: fewer keys are better than lost ones.
@@ -146,20 +148,19 @@ impl Space {
         caller: &str,
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<u32, ServiceError> {
-        let (mut slip, mut free) = (Slip::default(), Drawn::of(&self.mill));
-        let given = self.gather(drawn, caller, &mut slip, &mut free, &mut each);
-        free.keep();
+        let mut slip = Slip::default();
+        let given = self.gather(drawn, caller, &mut slip, &mut Vec::new(), &mut each);
         Ok(given + self.note(slip, each).await?)
     }
 
-    /// Turns what was drawn into keys: those that need not be noted are given to `each`, added to
-    /// `free` and counted, the others put on the slip.
+    /// Turns what was drawn into keys: those that need not be noted are given to `each`, counted, and
+    /// their numbers added to `unnoted`; the others are put on the slip.
     fn gather(
         &self,
         drawn: Range<u64>,
         caller: &str,
         slip: &mut Slip,
-        free: &mut Drawn<'_>,
+        unnoted: &mut Vec<u64>,
         mut each: impl FnMut(&[u8]),
     ) -> u32 {
         let mut count = 0;
@@ -173,7 +174,7 @@ impl Space {
                     note(number, *id, key);
                 } else {
                     each(key.as_bytes());
-                    free.add(number..number + 1);
+                    unnoted.push(number);
                     count += 1;
                 }
             }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keymill_engine::ServiceError;
-use keymill_engine::operations::{Service, Space, State};
+use keymill_engine::operations::{Filling, Service, Space, State};
 use keymill_engine::space::{Audit, Kind, SpaceSpec};
 use keymill_engine::store::key_rows::UsedPage;
 use keymill_engine::store::{LeasePage, Store};
@@ -152,6 +152,51 @@ async fn a_large_take_of_a_space_with_tiny_leases_needs_few_of_them() {
     let page = LeasePage { limit: 1_000, ..LeasePage::default() };
     let leases = store.leases(&page).await.unwrap().len();
     assert!(leases < 10, "{leases} leases for one take");
+}
+
+/// Both claims at hand are drawn, and then the rest does not come.
+#[tokio::test]
+async fn a_take_of_a_pool_that_fails_half_way_gives_its_keys_back_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, service) = start(folder.path()).await;
+    let wanted = SpaceSpec {
+        kind: Some(Kind::Pooled),
+        alphabet: Some("decimal".to_owned()),
+        length: Some(6),
+        blocklist: Some(false),
+        lease_size_min: Some(100),
+        lease_size_max: Some(100),
+        horizon_seconds: Some(1),
+        ..SpaceSpec::default()
+    };
+    service.ensure_space("tickets", &wanted).await.unwrap();
+    let space = service.space("tickets").await.unwrap();
+    service.fill_pool("tickets", Filling::Add(1_000), |_, _| {}).await.unwrap();
+    let mut taken = take(&service, &space, 80).await.unwrap();
+    let second = async {
+        while space.mill.left() <= 100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), second).await.expect("a second claim");
+    store.set_away(true);
+    take(&service, &space, 400).await.unwrap_err();
+    store.set_away(false);
+    let mut refusals = 0;
+    while refusals < 60 {
+        match take(&service, &space, 7).await {
+            Ok(some) => taken.extend(some),
+            Err(ServiceError::PoolEmpty { .. } | ServiceError::Exhausted { .. }) => break,
+            Err(_) => {
+                refusals += 1;
+                tokio::time::sleep(WAIT / 5).await;
+            }
+        }
+    }
+    let count = taken.len();
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!((taken.len(), count), (1_000, 1_000), "every key once");
 }
 
 async fn start(folder: &Path) -> (Arc<Unreliable>, Service) {
