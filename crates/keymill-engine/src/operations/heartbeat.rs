@@ -1,4 +1,4 @@
-//! The heartbeat: shows the store that this instance lives, and notices when the store is
+//! The heartbeat: reports that this instance is running, and notices when the store is
 //! unreachable or was rolled back.
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,4 +1,4 @@
-//! The ledger: every key on record, with its time and its caller, before it is handed out.
+//! The use log: every key is on record, with its time and its caller, before it is handed out.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};

@@ -1,4 +1,4 @@
-//! Refill: keeps a mill supplied with leases of the right size.
+//! Leases: keeps a mill supplied with leases of the right size.
 //!
 //! One task a mill, started on first demand. It is the only code that leases for a running
 //! instance, and the last thing it does at a clean stop is to give back what was not drawn.
