@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -181,6 +181,24 @@ impl Server {
             |error| format!("cannot read {}: {error}", self.log.display()),
             |log| String::from_utf8_lossy(&log).into_owned(),
         )
+    }
+
+    /// The log, once it contains `text`: what a server writes arrives here a moment after its answers.
+    ///
+    /// # Panics
+    ///
+    /// With the log, when it has not come within 20 seconds.
+    #[track_caller]
+    pub fn log_with(&self, text: &str) -> String {
+        let deadline = Instant::now() + TIME_MAX;
+        loop {
+            let log = self.log();
+            if log.contains(text) {
+                return log;
+            }
+            assert!(Instant::now() < deadline, "no {text:?} in the log:\n{log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn reap(&mut self) -> ExitStatus {

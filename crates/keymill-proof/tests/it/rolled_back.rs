@@ -108,7 +108,7 @@ fn check(way: Way, fate: Fate, story: Story) {
         assert!(refusal.header("retry-after").is_some());
         assert!(get(server, "/readyz").text().contains("store_rolled_back"));
         assert!(get(server, "/metrics").text().contains("code=\"store_rolled_back\""));
-        assert!(server.log().contains("store_rolled_back"), "{}", server.log());
+        server.log_with("store_rolled_back");
     }
     if fate == Fate::Alive {
         assert!(received.keys.len() > before, "they did not hold on to what they had");
@@ -304,7 +304,7 @@ fn a_log_removed_under_an_instance_ends_its_grants_and_repeats_nothing() {
     let refusal = received.drain(first.address(), "default", 100);
     is_problem(&refusal, 503, "no_keys_ready");
     // Why is told by the log alone.
-    eventually("it says why", || first.log().contains("log of"));
+    first.log_with("log of");
     // Whoever comes after it finds the database as old as its last checkpoint.
     if let Ok(second) = Server::try_start(&spec(folder, "d1")) {
         let answer = take(&second, "default", 100);

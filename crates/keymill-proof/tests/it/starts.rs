@@ -56,7 +56,7 @@ fn a_server_begins_on_an_empty_folder_only_when_told_where_the_secret_is_given()
     // Left in place, it would hide the next time that the store is gone.
     let server = Server::start(&told);
     received.add(&take(&server, "default", 100));
-    assert!(server.log().contains("--new-store is for the first start"), "{}", server.log());
+    server.log_with("--new-store is for the first start");
 }
 
 /// Takes something back when it is dropped, by a panic too.
@@ -78,7 +78,7 @@ fn goes_on<'a>(folder: &Path, other: &Path, says: &str, make: impl FnOnce() -> O
     let mut received = Received::default();
     received.add(&take(&server, "t", 10));
     let Some(made) = make() else { return };
-    eventually("it warns", || server.log().contains(says));
+    server.log_with(says);
     // Many leases, each of which looks again.
     for _ in 0..20 {
         received.add(&take(&server, "t", 10));

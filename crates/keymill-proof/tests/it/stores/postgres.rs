@@ -58,7 +58,7 @@ fn instances_follow_a_failover_to_a_synchronous_standby_and_refuse_the_old_prima
     let only_old = Server::start(&watchful(&primary.url(), folder.path(), "d1"));
     is_problem(&take(&only_old, "links", 1), 503, "store_rolled_back");
     eventually("it says so", || has_problem(&only_old, "store_rolled_back"));
-    assert!(only_old.log().contains("timeline"), "{}", only_old.log());
+    only_old.log_with("timeline");
 }
 
 /// Takes from all servers at once until `during` is over, which is told how many keys there are so far;

@@ -31,7 +31,7 @@ fn the_redis_of_debian_is_refused_with_the_settings_to_change() {
     let server = Server::start(&allowed.arg("--allow-unsafe-store"));
     assert_eq!(take(&server, "default", 10).status, 200);
     assert!(has_problem(&server, "unsafe_store"));
-    eventually("every lease says so", || server.log().contains("leased from an unsafe store"));
+    server.log_with("leased from an unsafe store");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_lease_that_no_replica_confirms_is_burned() {
     is_problem(&received.drain(server.address(), "links", 10), 503, "no_keys_ready");
     eventually("it says so", || has_problem(&server, "store_unavailable"));
     // Why is told by the log alone.
-    eventually("it says why", || server.log().contains("replicas of redis"));
+    server.log_with("replicas of redis");
     replica.start();
     eventually("keys come again", || {
         let answer = take(&server, "links", 50);
