@@ -120,9 +120,9 @@ impl Service {
         if let Some(space) = self.known_space(name) {
             return Ok(space);
         }
-        let record = inner.store.space(name).await?;
+        let record = inner.store.spaces.space(name).await?;
         // Another instance may know that the store was rolled back, and have left word there.
-        if let Some(seen) = inner.store.sighted(name).await?
+        if let Some(seen) = inner.store.spaces.sighted(name).await?
             && !record.mark.has_reached(seen)
         {
             raise_to(&inner.floors, name, seen).await?;
@@ -134,7 +134,7 @@ impl Service {
     pub(super) async fn check_exists(&self, name: &str) -> Result<(), ServiceError> {
         check_space(name)?;
         if self.known_space(name).is_none() {
-            self.inner.store.space(name).await?;
+            self.inner.store.spaces.space(name).await?;
         }
         Ok(())
     }

@@ -11,8 +11,9 @@ use crate::fence::floors::{Floors, floor_of};
 use crate::fence::group_commit::GroupCommit;
 use crate::fence::make_sure_or_burn;
 use crate::source::leased::{Drawn, NotReady};
-use crate::store::key_rows::{Claimed, KeyPlace, KeyUse, LastUse, Uses};
-use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
+use crate::store::{
+    Claimed, Confirm, Evidence, KeyPlace, KeyUse, LastUse, SpaceRecord, Store, StoreError, Uses,
+};
 
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
@@ -52,7 +53,7 @@ impl Service {
         record: &Arc<ArcSwap<SpaceRecord>>,
     ) -> Option<Ledger> {
         let inner = &self.inner;
-        inner.store.keys().filter(|keys| keys.notes_keys())?;
+        inner.store.rows.as_ref().filter(|rows| rows.use_log.notes_keys())?;
         let writer = Arc::new(Writer {
             space: record.load().name.clone(),
             instance: inner.instance.id.clone(),
@@ -231,7 +232,7 @@ impl Space {
 struct Writer {
     space: String,
     instance: String,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     floors: Arc<Floors>,
     pooled: bool,
     /// With how long used keys live, as the settings say at present.
@@ -246,7 +247,7 @@ impl Writer {
     }
 
     async fn write(&self, asked: Vec<Vec<KeyUse>>) -> Result<Vec<Vec<bool>>, StoreError> {
-        let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
+        let use_log = &self.store.rows_of(&self.space)?.use_log;
         let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
         let last = self.last().clone();
         let uses = Uses {
@@ -258,7 +259,7 @@ impl Writer {
             last,
             floor: floor_of(&self.floors, &self.space).await?,
         };
-        let noted = keys.note(&uses).await?;
+        let noted = use_log.note(&uses).await?;
         let first = uses.keys.iter().zip(&noted.may_go).find(|(_, may_go)| **may_go);
         let first = first.map(|(used, _)| Claimed { id: used.id, key: used.key.clone() });
         // What goes wrong behind the commit leaves keys on record that nobody was given.
@@ -274,7 +275,7 @@ impl Writer {
             },
             skips_in: 0..0,
         };
-        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        make_sure_or_burn(&self.store, &self.floors, &change).await?;
         if let Some(key) = first {
             *self.last() = Some(LastUse { key, revision: noted.mark.revision });
         }

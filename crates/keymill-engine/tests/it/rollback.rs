@@ -224,7 +224,7 @@ async fn a_newcomer_minds_what_a_living_instance_has_seen() {
 
 async fn start(folder: &Path, data_dir: &str) -> Service {
     let store = Unreliable::open(folder).await;
-    Service::start(setup(store, &folder.join(data_dir))).await.unwrap()
+    Service::start(setup(store.store(), &folder.join(data_dir))).await.unwrap()
 }
 
 /// A space whose keys are their ordinals, with leases of this size from now on.
