@@ -22,7 +22,6 @@ mod reload;
 mod secret;
 mod serve;
 mod space;
-mod space_args;
 mod store;
 mod take;
 mod unknown;

@@ -8,8 +8,8 @@ use clap_complete::Shell;
 
 use super::digest::DigestArgs;
 use super::space::set::{SET_EXAMPLES, SetArgs};
-use super::space_args::SpaceArgs;
 use crate::config::Flags;
+use crate::front::space_settings::SpaceSettings;
 use crate::front::time;
 
 const EXAMPLES: &str = "\
@@ -166,7 +166,7 @@ pub(super) enum SpaceCommand {
         /// Its name, never used before: a-z, 0-9, `-`, `_`
         name: String,
         #[command(flatten)]
-        spec: Box<SpaceArgs>,
+        spec: Box<SpaceSettings>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -536,11 +536,6 @@ impl Args {
 /// Reads the beginning or the end of a period.
 fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {
     time::read_bound(text).ok_or_else(|| format!("must be {}", time::TIME))
-}
-
-/// Reads where the time of a keyspace begins. It is permanent, so it is never taken for another.
-pub(super) fn parse_epoch(text: &str) -> Result<jiff::Timestamp, String> {
-    time::read(text).ok_or_else(|| format!("must be {}", time::TIME))
 }
 
 #[cfg(test)]

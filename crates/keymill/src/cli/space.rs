@@ -16,6 +16,7 @@ use super::args::SpaceCommand;
 use super::figures::grouped;
 use super::{WrongUsage, open_service, unknown, usage};
 use crate::config::Config;
+use crate::front::space_settings;
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, true).await?;
@@ -25,7 +26,7 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
 async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     match command {
         SpaceCommand::Create { name, spec, json } => {
-            create(service, &name, &SpaceSpec::from(*spec), json).await?;
+            create(service, &name, &space_settings::spec(&*spec), json).await?;
         }
         SpaceCommand::List { json } => show::list(service, json).await?,
         SpaceCommand::Show { name, json } => show::run(service, &name, json).await?,

@@ -3,11 +3,12 @@
 use anyhow::bail;
 use keymill_engine::operations::{Service, ServiceError};
 use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, Tuning};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::show;
-use crate::cli::space_args::AuditArg;
 use crate::cli::usage;
+use crate::front::space_settings::{self, AuditName};
 
 pub(in crate::cli) const SET_EXAMPLES: &str = "\
 Only the settings that are given change; `keymill space show` prints all of them. Running instances
@@ -36,12 +37,12 @@ const CHANGEABLE: [&str; 9] = [
     "window_seconds",
 ];
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Serialize, clap::Args)]
 #[group(required = true, multiple = true)]
 pub(in crate::cli) struct SetArgs {
     /// Record leases only (batch), or every key with its time and caller before it is handed out (key)
     #[arg(long)]
-    audit: Option<AuditArg>,
+    audit: Option<AuditName>,
     /// Whether keys that the blocklist matches are skipped
     #[arg(long)]
     blocklist: Option<bool>,
@@ -75,7 +76,7 @@ pub(super) async fn run(
     settings: &SetArgs,
     json: bool,
 ) -> anyhow::Result<()> {
-    let wanted = settings.spec();
+    let wanted = space_settings::spec(settings);
     usage(check(&wanted))?;
     let kind = service.report(name).await?.record.definition.kind;
     if let Some(setting) = given(&wanted).iter().find(|(setting, _)| !applies(setting, kind)) {
@@ -150,24 +151,6 @@ pub(super) fn applies(setting: &str, kind: Kind) -> bool {
         "low_water" | "ttl_seconds" | "reserve_seconds" => kind == Kind::Pooled,
         "window_seconds" => kind == Kind::Snowflake,
         _ => true,
-    }
-}
-
-impl SetArgs {
-    /// The same as a keyspace is described, with nothing said of what is permanent.
-    fn spec(&self) -> SpaceSpec {
-        SpaceSpec {
-            audit: self.audit.map(Into::into),
-            blocklist: self.blocklist,
-            horizon_seconds: self.horizon_seconds,
-            lease_size_min: self.lease_size_min,
-            lease_size_max: self.lease_size_max,
-            low_water: self.low_water,
-            ttl_seconds: self.ttl_seconds,
-            reserve_seconds: self.reserve_seconds,
-            window_seconds: self.window_seconds,
-            ..SpaceSpec::default()
-        }
     }
 }
 
