@@ -3,19 +3,52 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use keymill_engine::operations::Service;
 use keymill_engine::space::{Audit, Kind};
 use keymill_engine::store::key_rows::{UsedKey, UsedPage};
 
-use super::args::{AuditCommand, ExportFormat};
 use super::output::{Data, is_quiet};
-use super::{open_service, unknown};
+use super::{open_service, unknown, values};
 use crate::config::Config;
 use crate::front::http::UsedView;
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// List used keys by time: those of pools, and of keyspaces with audit `key`
+    #[command(
+        after_help = "A keyspace with audit `batch` records no single keys; `keymill space set SPACE --audit key`\nrecords them from then on.\n\nExamples:\n  keymill audit export links > used.ndjson\n  keymill audit export links --format csv --from 2026-01-01T00:00:00Z --caller shop"
+    )]
+    Export {
+        /// The keyspace
+        space: String,
+        /// Used at this time or later
+        #[arg(long, value_name = "TIME", value_parser = values::time)]
+        from: Option<jiff::Timestamp>,
+        /// Used before this time
+        #[arg(long, value_name = "TIME", value_parser = values::time)]
+        to: Option<jiff::Timestamp>,
+        /// Handed out to this caller
+        #[arg(long, value_parser = values::wanted_caller)]
+        caller: Option<String>,
+        /// One JSON object per line, or comma-separated values
+        #[arg(long, value_enum, default_value_t = ExportFormat::Ndjson)]
+        format: ExportFormat,
+    },
+}
+
+/// How used keys are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExportFormat {
+    /// One JSON object per line.
+    Ndjson,
+    /// Comma-separated values (RFC 4180), with a header.
+    Csv,
+}
 
 pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result<ExitCode> {
     let AuditCommand::Export { space, from, to, caller, format } = command;
