@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     /// What the engine makes of arguments.
-    fn typed(args: &[&str]) -> Value {
+    fn typed(args: impl IntoIterator<Item = String>) -> Value {
         let command = <SpaceSettings as clap::Args>::augment_args(clap::Command::new("create"));
         let matches = command.no_binary_name(true).get_matches_from(args);
         let settings = SpaceSettings::from_arg_matches(&matches).unwrap();
@@ -181,15 +181,14 @@ mod tests {
             "low_water": 40, "ttl_seconds": 50, "reserve_seconds": 60, "window_seconds": 70,
         });
         let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
-        let args: Vec<String> =
-            given.as_object().unwrap().iter().fold(Vec::new(), |mut args, it| {
-                args.extend([format!("--{}", it.0.replace('_', "-")), text(it.1)]);
-                args
-            });
-        assert_eq!(typed(&args.iter().map(String::as_str).collect::<Vec<_>>()), given);
-        assert_eq!(typed(&[]), json!({}));
+        let given = given.as_object().unwrap();
+        let args = given
+            .iter()
+            .map(|(name, value)| format!("--{}={}", name.replace('_', "-"), text(value)));
+        assert_eq!(typed(args), Value::Object(given.clone()));
+        assert_eq!(typed(None), json!({}));
         let command = <SpaceSettings as clap::Args>::augment_args(clap::Command::new("create"));
-        assert_eq!(command.get_arguments().count(), given.as_object().unwrap().len());
+        assert_eq!(command.get_arguments().count(), given.len());
     }
 
     #[test]
@@ -197,7 +196,7 @@ mod tests {
         fn check<T: ValueEnum>(setting: &str) {
             for value in T::value_variants() {
                 let name = value.to_possible_value().unwrap().get_name().to_owned();
-                assert_eq!(typed(&[&format!("--{setting}"), &name]), json!({ setting: name }));
+                assert_eq!(typed([format!("--{setting}={name}")]), json!({ setting: name }));
             }
         }
         check::<KindName>("kind");

@@ -165,7 +165,7 @@ mod tests {
     /// Every variant of an enum as JSON; the compiler knows where one is missing.
     macro_rules! every {
         ($of:ident: $($variant:ident)*) => {{
-            let _: fn($of) = |it| match it { $($of::$variant => ())* };
+            let _: fn($of) = |it| match it { $($of::$variant => ()),* };
             json!([$($of::$variant),*])
         }};
     }

@@ -150,12 +150,17 @@ fn complete_spec(settings: &mut Value) {
     (settings["alphabet"]["minLength"], settings["alphabet"]["maxLength"]) = (json!(2), json!(64));
 }
 
-/// Says which texts are times.
+/// Removes defaults that are none, and says which texts are times.
 fn tidy(schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties") else { return };
     for (name, property) in fields(properties) {
-        if name.ends_with("_at") || name == "time" || name == "epoch" {
-            property["format"] = json!("date-time");
+        let is_time = name.ends_with("_at") || name == "time" || name == "epoch";
+        let Some(property) = property.as_object_mut() else { continue };
+        if property.get("default").is_some_and(Value::is_null) {
+            property.remove("default");
+        }
+        if is_time {
+            property.insert("format".to_owned(), json!("date-time"));
         }
     }
 }
