@@ -6,10 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use fastrand::Rng;
+
 use super::fleet::{Fleet, Held};
 use super::{Harm, Store, Torture};
 use crate::checker::Report;
-use crate::random::Dice;
+use crate::random::time;
 
 /// What a nemesis does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(super) struct Nemesis<'a> {
     harm: &'a Harm,
     store: Option<&'a Store>,
     fleet: &'a Fleet,
-    dice: Dice,
+    dice: Rng,
     /// How often it was done.
     pub(super) done: Arc<AtomicU32>,
 }
@@ -59,7 +61,7 @@ impl<'a> Nemesis<'a> {
             harm: deed.harm_of(torture),
             store: torture.store.as_ref(),
             fleet,
-            dice: Dice::new(torture.seed.wrapping_mul(3).wrapping_add(deed as u64)),
+            dice: Rng::with_seed(torture.seed.wrapping_mul(3).wrapping_add(deed as u64)),
             done: Arc::default(),
         }
     }
@@ -70,13 +72,12 @@ impl<'a> Nemesis<'a> {
             return;
         }
         let _end = self.fleet.end_when_dropped();
-        while !self.fleet.wait(self.dice.time(&self.harm.every)) {
+        while !self.fleet.wait(time(&mut self.dice, &self.harm.every)) {
             if self.deed == Deed::KillStore {
                 self.kill_store();
                 continue;
             }
-            let victim = self.dice.number(0..self.fleet.len() as u64);
-            let victim = usize::try_from(victim).expect("it is below a usize");
+            let victim = self.dice.usize(0..self.fleet.len());
             if let Some(held) = self.fleet.hold(victim) {
                 self.harm(held);
                 self.done.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl<'a> Nemesis<'a> {
         let store = self.store.expect("a run that kills its store has one");
         let mut store = store.lock().expect("no thread panicked with it");
         store.kill();
-        self.fleet.wait(self.dice.time(&self.harm.lasting));
+        self.fleet.wait(time(&mut self.dice, &self.harm.lasting));
         // Also at the end of the run: the servers are to give back what they hold.
         store.start();
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -106,11 +107,11 @@ impl<'a> Nemesis<'a> {
             }
         }
         if self.deed == Deed::Pause {
-            self.fleet.wait(self.dice.time(&self.harm.lasting));
+            self.fleet.wait(time(&mut self.dice, &self.harm.lasting));
             held.server.resume();
         } else {
             held.strike();
-            self.fleet.wait(self.dice.time(&self.harm.lasting));
+            self.fleet.wait(time(&mut self.dice, &self.harm.lasting));
             held.start_again();
         }
     }
