@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(flags(&SpaceSpec::default()), "");
     }
 
-    /// Of what a keyspace has to serve it, only where it moves from or to is not set here.
+    /// A setting without a flag could be given in a file or a request, and nowhere else be changed.
     #[test]
     fn every_setting_that_the_engine_can_change_has_a_flag() {
         let Ok(Value::Object(tuning)) = serde_json::to_value(Tuning::default()) else { panic!() };
