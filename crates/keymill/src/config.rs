@@ -119,11 +119,11 @@ impl Config {
         }
         settings.overlay_flags(flags);
         origins.add_flags(flags);
-        Config::resolve(settings, origins, flags.secret_use)
+        Config::resolve(&settings, origins, flags.secret_use)
     }
 
     fn resolve(
-        filled: Settings,
+        filled: &Settings,
         mut origins: Origins,
         secret_use: SecretUse,
     ) -> anyhow::Result<Config> {

@@ -156,7 +156,8 @@ fn parse_epoch(text: &str) -> Result<Timestamp, String> {
     super::time::read(text).ok_or_else(|| format!("must be {}", super::time::TIME))
 }
 
-#[cfg(all(test, feature = "cli"))]
+#[cfg(feature = "cli")]
+#[cfg(test)]
 mod tests {
     use clap::{FromArgMatches, ValueEnum};
     use serde_json::{Value, json};
