@@ -13,7 +13,7 @@
 //! - [`client`]: a blocking HTTP client that shows what a broken answer still contained.
 //! - [`checker`]: all keys received, and the [`Report`] on them.
 //! - [`torture`]: servers, callers and nemesis, put together.
-//! - [`random`]: times by chance that repeats itself.
+//! - [`dice`]: repeatable chance.
 
 pub mod backend;
 pub mod process;

@@ -5,12 +5,11 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fastrand::Rng;
-
 use super::fleet::Fleet;
 use super::{Received, Torture};
 use crate::checker::Report;
 use crate::client::{Answer, Client};
+use crate::random::Dice;
 
 /// How long most callers wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,7 +23,7 @@ pub(super) struct Caller<'a> {
     received: &'a Received,
     space: &'a str,
     patience: Duration,
-    dice: Rng,
+    dice: Dice,
     /// The server to ask next.
     turn: usize,
     /// Whether it stays with that one.
@@ -47,7 +46,7 @@ impl<'a> Caller<'a> {
             received,
             space: &torture.space,
             patience: if impatient { IMPATIENCE } else { PATIENCE },
-            dice: Rng::with_seed(torture.seed ^ (number as u64 + 1) << 32),
+            dice: Dice::new(torture.seed ^ (number as u64 + 1) << 32),
             turn: number / 2 % fleet.len(),
             stays: number % 2 == 1,
             clients: (0..fleet.len()).map(|_| None).collect(),
@@ -84,7 +83,7 @@ impl<'a> Caller<'a> {
     fn take(&mut self, mut client: Client) -> bool {
         let under_way = self.fleet.take_under_way(self.turn);
         self.tally.attempted += 1;
-        let (count, answer) = if self.dice.bool() {
+        let (count, answer) = if self.dice.one_in(2) {
             (1, client.get(&format!("/get-key?space={}", self.space)))
         } else {
             let count = self.batch();
@@ -125,8 +124,8 @@ impl<'a> Caller<'a> {
 
     /// The size of a batch: mostly small, now and then more than a lease holds.
     fn batch(&mut self) -> u32 {
-        let is_large = self.dice.u8(0..16) == 0;
-        self.dice.u32(if is_large { 1_000..10_000 } else { 1..100 })
+        let range = if self.dice.one_in(16) { 1_000..10_000 } else { 1..100 };
+        u32::try_from(self.dice.number(range)).expect("both ends fit")
     }
 }
 

@@ -6,12 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fastrand::Rng;
-
 use super::fleet::{Fleet, Held};
 use super::{Harm, Store, Torture};
 use crate::checker::Report;
-use crate::random::time;
+use crate::random::Dice;
 
 /// What a nemesis does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +25,7 @@ pub(super) struct Nemesis<'a> {
     harm: &'a Harm,
     store: Option<&'a Store>,
     fleet: &'a Fleet,
-    dice: Rng,
+    dice: Dice,
     /// How often it was done.
     pub(super) done: Arc<AtomicU32>,
 }
@@ -61,7 +59,7 @@ impl<'a> Nemesis<'a> {
             harm: deed.harm_of(torture),
             store: torture.store.as_ref(),
             fleet,
-            dice: Rng::with_seed(torture.seed.wrapping_mul(3).wrapping_add(deed as u64)),
+            dice: Dice::new(torture.seed.wrapping_mul(3).wrapping_add(deed as u64)),
             done: Arc::default(),
         }
     }
@@ -72,12 +70,13 @@ impl<'a> Nemesis<'a> {
             return;
         }
         let _end = self.fleet.end_when_dropped();
-        while !self.fleet.wait(time(&mut self.dice, &self.harm.every)) {
+        while !self.fleet.wait(self.dice.time(&self.harm.every)) {
             if self.deed == Deed::KillStore {
                 self.kill_store();
                 continue;
             }
-            let victim = self.dice.usize(0..self.fleet.len());
+            let victim = self.dice.number(0..self.fleet.len() as u64);
+            let victim = usize::try_from(victim).expect("it is below a usize");
             if let Some(held) = self.fleet.hold(victim) {
                 self.harm(held);
                 self.done.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +88,7 @@ impl<'a> Nemesis<'a> {
         let store = self.store.expect("a run that kills its store has one");
         let mut store = store.lock().expect("no thread panicked with it");
         store.kill();
-        self.fleet.wait(time(&mut self.dice, &self.harm.lasting));
+        self.fleet.wait(self.dice.time(&self.harm.lasting));
         // Also at the end of the run: the servers are to give back what they hold.
         store.start();
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -107,11 +106,11 @@ impl<'a> Nemesis<'a> {
             }
         }
         if self.deed == Deed::Pause {
-            self.fleet.wait(time(&mut self.dice, &self.harm.lasting));
+            self.fleet.wait(self.dice.time(&self.harm.lasting));
             held.server.resume();
         } else {
             held.strike();
-            self.fleet.wait(time(&mut self.dice, &self.harm.lasting));
+            self.fleet.wait(self.dice.time(&self.harm.lasting));
             held.start_again();
         }
     }

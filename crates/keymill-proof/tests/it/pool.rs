@@ -8,9 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
 use keymill_proof::backend::{Kind, skip};
-use keymill_proof::random::time;
+use keymill_proof::random::Dice;
 use keymill_proof::{Client, Server, ServerSpec, binary};
 
 use super::rolled_back::{Way, back_up, restore};
@@ -134,14 +133,14 @@ fn check(store: &str, audit: &str) {
             server.resume();
         });
         let begin = Instant::now();
-        let mut dice = Rng::with_seed(7);
+        let mut dice = Dice::new(7);
         let between = Duration::from_millis(50)..Duration::from_millis(200);
         // A start may have to wait for the one that sleeps, where that holds a lock.
         while begin.elapsed() < HARM || kills == 0 || pauses == 0 {
-            std::thread::sleep(time(&mut dice, &between));
-            let number = dice.usize(0..2);
+            std::thread::sleep(dice.time(&between));
+            let number = usize::try_from(dice.number(0..2)).unwrap();
             let mut server = servers[number].lock().unwrap();
-            if dice.bool() {
+            if dice.one_in(2) {
                 server.kill();
                 *server = Server::start(&specs[number]);
                 kills += 1;
@@ -228,7 +227,7 @@ fn a_pool_that_was_restored_under_living_instances_repeats_nothing() {
 
 /// Takes of whichever server is there, until the pool is empty for longer than reservations last.
 fn take_to_the_end(servers: &[Mutex<Server>], caller: usize, given: &Given, harming: &AtomicBool) {
-    let mut dice = Rng::with_seed(caller as u64 + 1);
+    let mut dice = Dice::new(caller as u64 + 1);
     let mut empty_since: Option<Instant> = None;
     let mut turn = caller;
     loop {
@@ -238,7 +237,7 @@ fn take_to_the_end(servers: &[Mutex<Server>], caller: usize, given: &Given, harm
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
-        let count = dice.u32(1..60);
+        let count = u32::try_from(dice.number(1..60)).unwrap();
         let mut client = Client::new(address).time_max(Duration::from_secs(10));
         if client.connect().is_err() {
             continue;

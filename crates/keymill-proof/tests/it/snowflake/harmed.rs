@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
 use keymill_proof::backend::Kind;
+use keymill_proof::random::Dice;
 use keymill_proof::{Client, Server, ServerSpec};
 
 use super::super::eventually;
@@ -164,15 +164,15 @@ impl Run {
         let stays = number < INSTANCES;
         let patience = PATIENCE[usize::from(!stays)];
         let mut received = Received::new(LAYOUT);
-        let mut dice = Rng::with_seed(number as u64 + 1);
+        let mut dice = Dice::new(number as u64 + 1);
         let mut clients: Vec<Option<Client>> = (0..INSTANCES).map(|_| None).collect();
         let mut turn = number % INSTANCES;
         while !self.is_ended() {
             turn = if stays { turn } else { (turn + 1) % INSTANCES };
-            let count = if dice.u8(0..8) == 0 { 1 } else { dice.u32(500..2_000) };
+            let count = if dice.one_in(8) { 1 } else { dice.number(500..2_000) };
             let before = received.ids.len();
             if let Some(mut client) = self.connected(turn, clients[turn].take(), patience) {
-                let _ = received.take(&mut client, SPACE, count);
+                let _ = received.take(&mut client, SPACE, u32::try_from(count).unwrap());
                 clients[turn] = Some(client);
             }
             let given = (received.ids.len() - before) as u64;
@@ -196,8 +196,8 @@ impl Run {
     /// Harms one instance after another, until the run ends.
     fn harm(&self) {
         let _end = End(&self.ended);
-        let mut dice = Rng::with_seed(7);
-        let mut victim = || dice.usize(0..INSTANCES);
+        let mut dice = Dice::new(7);
+        let mut victim = || usize::try_from(dice.number(0..INSTANCES as u64)).unwrap();
         while self.sleeps(200) {
             self.pause(victim());
             for how in [Deed::Kill, Deed::Stop] {
