@@ -1,7 +1,5 @@
 //! An instance: one running keymill process, as the store and people know it.
 
-use std::fmt::Write;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -25,12 +23,8 @@ impl Instance {
     pub fn this_process() -> Instance {
         let mut bytes = [0_u8; 6];
         getrandom::fill(&mut bytes).expect("the system has a source of randomness");
-        let mut id = String::with_capacity(12);
-        for byte in bytes {
-            write!(id, "{byte:02x}").expect("writing to a String cannot fail");
-        }
         Instance {
-            id,
+            id: hex::encode(bytes),
             host: hostname::get()
                 .map_or_else(|_| "unknown".to_owned(), |host| host.to_string_lossy().into_owned()),
             pid: std::process::id(),

@@ -22,10 +22,10 @@ mod reload;
 mod secret;
 mod serve;
 mod space;
-mod space_args;
 mod store;
 mod take;
 mod unknown;
+mod values;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -38,7 +38,9 @@ use keymill_engine::operations::{Service, ServiceError};
 use keymill_engine::store::{Finding, Opening, Store};
 
 use crate::config::{self as settings, Config, SecretUse, WrongUsage};
-use args::{AliasCommand, Args, Command, ConfigCommand, SpaceCommand};
+use alias::AliasCommand;
+use args::{Args, Command};
+use space::args::SpaceCommand;
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
@@ -115,7 +117,7 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn secret_use(command: &Command) -> SecretUse {
     match command {
         Command::Store(_) | Command::Secret(_) | Command::Audit(_) => SecretUse::Unneeded,
-        Command::Config(ConfigCommand::Show { .. }) => SecretUse::Unneeded,
+        Command::Config(config::ConfigCommand::Show { .. }) => SecretUse::Unneeded,
         Command::Alias(AliasCommand::List { .. }) => SecretUse::Unneeded,
         Command::Space(
             SpaceCommand::List { .. }

@@ -2,20 +2,24 @@
 //!
 //! `settings` holds what the file, the environment and the flags say, every part optional.
 //! [`Config`] is the result, checked once; nothing after it has to ask again. It knows where each
-//! value came from (`origin`), for `config show` (`show`) and for errors.
+//! value came from (`origin`), for `config show` (`show`) and for errors. Every command but those about
+//! completions and manuals begins here.
 
+mod data_dir;
+mod file;
+mod flags;
+mod limits;
 mod mistakes;
 mod origin;
+mod redaction;
 mod settings;
 mod show;
 mod variables;
 
 use std::collections::BTreeMap;
 use std::env::VarError;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use keymill_core::Blocklist;
@@ -24,29 +28,19 @@ use keymill_engine::operations::{AliasRules, Limits, Setup};
 use keymill_engine::space::secret::Master;
 use keymill_engine::space::{SpaceSpec, Tuning, check_name};
 use keymill_engine::store::Store;
-use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
+pub(crate) use file::{config_file, log_format};
+pub use flags::{Flags, SecretUse};
 pub(crate) use mistakes::closest;
 pub use origin::{Origin, Origins, WrongUsage};
 pub use settings::{DEFAULT_FILE, LogFormat, Settings};
 
 use crate::front::addresses::{AddressRules, Network};
-use crate::front::http::UNSENT_MIN;
 use crate::server::ServerLimits;
 
 /// The longest that an alias may be set to: keys of 255 bytes fit every store.
 const ALIAS_LENGTH_MAX: usize = 200;
-/// One answer is made in memory before it is sent.
-const COUNT_MAX: Max = Max { number: 10_000_000, text: "10,000,000" };
-const CONNECTIONS_MAX: Max = Max { number: 1_000_000, text: "1,000,000" };
-
-/// The most that a setting may be, and how messages write it.
-#[derive(Debug, Clone, Copy)]
-struct Max {
-    number: u32,
-    text: &'static str,
-}
 
 /// Everything a command needs to know, checked.
 #[derive(Debug)]
@@ -99,41 +93,6 @@ pub struct Config {
     pub origins: Origins,
 }
 
-/// What a command does with the secret.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum SecretUse {
-    /// It makes keys: there has to be one, and the first command makes it.
-    #[default]
-    Needed,
-    /// It needs the secret of some keyspaces only.
-    IfGiven,
-    /// It neither makes nor reads keys, and need not be able to read the file with the secret.
-    Unneeded,
-}
-
-/// Settings given as flags.
-#[derive(Debug, Default, Clone, Serialize)]
-pub struct Flags {
-    /// `--config`
-    pub config: Option<PathBuf>,
-    /// `--store`
-    pub store: Option<String>,
-    /// `--data-dir`
-    pub data_dir: Option<PathBuf>,
-    /// `--new-store`
-    pub new_store: bool,
-    /// `--listen`
-    pub listen: Option<String>,
-    /// `--port`
-    pub port: Option<u16>,
-    /// `--require-existing`
-    pub require_existing: bool,
-    /// `--allow-unsafe-store`
-    pub allow_unsafe_store: bool,
-    /// What the command does with the secret.
-    pub secret_use: SecretUse,
-}
-
 impl Config {
     /// Reads the file, the environment and the flags, and checks the whole.
     pub fn load(flags: &Flags) -> anyhow::Result<Config> {
@@ -146,7 +105,7 @@ impl Config {
         let mut settings = match config_file(flags)? {
             Some(path) => {
                 let text = std::fs::read_to_string(&path)
-                    .map_err(|error| unreadable(&path, error, flags))?;
+                    .map_err(|error| file::unreadable(&path, error, flags))?;
                 let settings =
                     Settings::parse(&text).with_context(|| path.display().to_string())?;
                 origins.add_file(std::path::absolute(&path)?, &toml::from_str(&text)?);
@@ -159,16 +118,15 @@ impl Config {
         }
         settings.overlay_flags(flags);
         origins.add_flags(flags);
-        Config::resolve(settings, origins, flags.secret_use)
+        Config::resolve(&settings, origins, flags.secret_use)
     }
 
     fn resolve(
-        settings: Settings,
+        filled: &Settings,
         mut origins: Origins,
         secret_use: SecretUse,
     ) -> anyhow::Result<Config> {
-        let filled = settings;
-        let (data_dir, named_by) = data_dir(filled.data_dir.as_deref())?;
+        let (data_dir, named_by) = data_dir::data_dir(filled.data_dir.as_deref())?;
         if let Some(variable) = named_by {
             origins.set("data_dir", Origin::Variable(variable.to_owned()));
         }
@@ -196,9 +154,8 @@ impl Config {
             spaces.insert(name.clone(), space.clone());
         }
         let mut shown = filled.clone();
-        shown.store = Some(redact(&store));
+        shown.store = Some(redaction::redact(&store));
         shown.data_dir = Some(data_dir.clone());
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Config {
             listen,
             data_dir,
@@ -216,41 +173,14 @@ impl Config {
             allow_unsafe_store: filled.allow_unsafe_store,
             log_level: filled.log.level.clone(),
             log_format: filled.log.format,
-            limits: Limits {
-                count_max: within("limits.count_max", limits.count_max, COUNT_MAX)?,
-                waiting_max: limits.waiting_max,
-                wait_max: seconds("limits.wait_seconds", limits.wait_seconds)?,
-                heartbeat_every: seconds("limits.heartbeat_seconds", limits.heartbeat_seconds)?,
-            },
-            server: ServerLimits {
-                connections_max: within(
-                    "limits.connections_max",
-                    limits.connections_max,
-                    CONNECTIONS_MAX,
-                )? as usize,
-                first_byte_time_max: seconds(
-                    "limits.first_byte_seconds",
-                    limits.first_byte_seconds,
-                )?,
-                header_time_max: seconds("limits.header_seconds", limits.header_seconds)?,
-                idle_time_max: seconds("limits.idle_seconds", limits.idle_seconds)?,
-                drain_delay: seconds_or_none(
-                    "limits.drain_delay_seconds",
-                    limits.drain_delay_seconds,
-                )?,
-                drain_time_max: seconds("limits.drain_seconds", limits.drain_seconds)?,
-                threads: if limits.threads == 0 { cores } else { limits.threads },
-            },
+            limits: limits.of_service()?,
+            server: limits.of_server()?,
             address_rules: AddressRules {
                 trusted_proxies: networks(&filled.trusted_proxies).context("trusted_proxies")?,
-                connections_per_address_max: within(
-                    "limits.connections_per_address_max",
-                    limits.connections_per_address_max,
-                    CONNECTIONS_MAX,
-                )? as usize,
+                connections_per_address_max: limits.connections_per_address_max()?,
             },
             body_max: limits.body_max_bytes,
-            unsent_max: unsent_max(limits.unsent_max_bytes)?,
+            unsent_max: limits.unsent_max()?,
             blocklist: blocklist(filled.blocklist.builtin, filled.blocklist.file.as_deref())?,
             alias_rules: AliasRules {
                 length_max: filled.aliases.length_max.clamp(1, ALIAS_LENGTH_MAX),
@@ -297,78 +227,6 @@ impl Config {
              otherwise move it here with `keymill space export` and `import`"
         )
     }
-}
-
-/// How the log is to be written, also where the settings as a whole cannot be used: then their errors
-/// are written in the same way.
-pub(crate) fn log_format(flags: &Flags) -> LogFormat {
-    let is_json = match std::env::var("KEYMILL_LOG_FORMAT") {
-        Ok(format) => format == "json",
-        Err(_) => {
-            let text = config_file(flags).ok().flatten().map(std::fs::read_to_string);
-            let table = text.and_then(|text| text.ok()?.parse::<toml::Table>().ok());
-            let format = table.as_ref().and_then(|table| table.get("log")?.get("format")?.as_str());
-            format == Some("json")
-        }
-    };
-    if is_json { LogFormat::Json } else { LogFormat::Text }
-}
-
-/// The file to read: the one named, else `keymill.toml` here, if there is one.
-pub(crate) fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
-    let named = flags.config.clone().or_else(|| std::env::var_os("KEYMILL_CONFIG").map(Into::into));
-    if let Some(path) = named {
-        return Ok(Some(path));
-    }
-    let here = PathBuf::from("keymill.toml");
-    Ok(here.is_file().then_some(here))
-}
-
-/// What to say of a settings file that cannot be read. One that a flag names and that does not exist is
-/// wrong usage.
-fn unreadable(path: &Path, error: io::Error, flags: &Flags) -> anyhow::Error {
-    let problem = format!("cannot read the settings in {}", path.display());
-    if flags.config.is_some() && error.kind() == io::ErrorKind::NotFound {
-        return WrongUsage(format!("--config: {problem}: {error}")).into();
-    }
-    anyhow::Error::new(error).context(problem)
-}
-
-/// Refuses a budget that would hold up the few answers that it has room for.
-fn unsent_max(bytes: usize) -> anyhow::Result<usize> {
-    if bytes < UNSENT_MIN {
-        bail!("limits.unsent_max_bytes must be at least {UNSENT_MIN}, not {bytes}");
-    }
-    Ok(bytes)
-}
-
-/// The data directory, and the variable that names it, where no setting does.
-fn data_dir(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<&'static str>)> {
-    let named = |variable: &str| std::env::var_os(variable).filter(|it| !it.is_empty());
-    let (path, variable) = if let Some(path) = given {
-        (path.to_owned(), None)
-    } else if let Some(path) = named("STATE_DIRECTORY") {
-        // systemd may name several, separated by colons; the first is ours.
-        let path = path.to_string_lossy();
-        (path.split(':').next().unwrap_or_default().into(), Some("STATE_DIRECTORY"))
-    } else {
-        let xdg = named("XDG_DATA_HOME").map(PathBuf::from);
-        let variable = xdg.as_ref().filter(|path| path.is_absolute()).map(|_| "XDG_DATA_HOME");
-        let path = platform_data_dir(xdg, std::env::home_dir())
-            .context("this user has no home folder for data; set --data-dir")?;
-        (path, variable)
-    };
-    Ok((std::path::absolute(path)?, variable))
-}
-
-/// Where this platform keeps a program's data. A relative `XDG_DATA_HOME` does not count, by XDG's
-/// own rule.
-fn platform_data_dir(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
-    let below_home =
-        if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
-    let home = home.filter(|home| !home.as_os_str().is_empty());
-    let base = xdg.filter(|path| path.is_absolute()).or_else(|| Some(home?.join(below_home)))?;
-    Some(base.join("keymill"))
 }
 
 fn parse_listen(text: &str) -> anyhow::Result<SocketAddr> {
@@ -430,92 +288,9 @@ fn networks(texts: &[String]) -> anyhow::Result<Vec<Network>> {
     texts.iter().map(|text| text.parse::<Network>().map_err(anyhow::Error::msg)).collect()
 }
 
-fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time >= Duration::from_millis(1) && time <= Duration::from_secs(86_400) => {
-            Ok(time)
-        }
-        _ => bail!("{setting} is {seconds}: it must be from 0.001 to 86400"),
-    }
-}
-
-fn seconds_or_none(setting: &str, given: f64) -> anyhow::Result<Duration> {
-    if given == 0.0 { Ok(Duration::ZERO) } else { seconds(setting, given) }
-}
-
-fn within(setting: &str, value: u32, max: Max) -> anyhow::Result<u32> {
-    if !(1..=max.number).contains(&value) {
-        bail!("{setting} is {value}: it must be from 1 to {}", max.text);
-    }
-    Ok(value)
-}
-
-/// A store's URL without passwords: neither that of the login nor any among the parameters.
-fn redact(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| *scheme != "sqlite")
-    else {
-        return url.to_owned();
-    };
-    // A password may hold any character, so the login ends at the last `@`.
-    let (login, place) = match rest.rsplit_once('@') {
-        Some((login, place)) => match login.split_once(':') {
-            Some((user, _)) => (format!("{user}:***@"), place),
-            None => (format!("{login}@"), place),
-        },
-        None => (String::new(), rest),
-    };
-    let (place, parameters) = match place.split_once('?') {
-        Some((place, parameters)) => (place, Some(parameters)),
-        None => (place, None),
-    };
-    let hide = |parameter: &str| match parameter.split_once('=') {
-        Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
-        _ => parameter.to_owned(),
-    };
-    let parameters = parameters.map_or(String::new(), |parameters| {
-        let shown: Vec<String> = parameters.split('&').map(hide).collect();
-        format!("?{}", shown.join("&"))
-    });
-    format!("{scheme}://{login}{place}{parameters}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_most_is_written_as_it_is() {
-        for max in [COUNT_MAX, CONNECTIONS_MAX] {
-            assert_eq!(max.text.replace(',', "").parse(), Ok(max.number));
-        }
-    }
-
-    #[test]
-    fn passwords_are_not_shown() {
-        assert_eq!(redact("postgres://me:secret@host/db"), "postgres://me:***@host/db");
-        assert_eq!(redact("postgres://me:p@ss@host/db"), "postgres://me:***@host/db");
-        assert_eq!(redact("redis://:secret@host/0"), "redis://:***@host/0");
-        assert_eq!(redact("postgres://me@host/db"), "postgres://me@host/db");
-        let parameters = "postgres://host/db?sslmode=require&password=secret";
-        assert_eq!(redact(parameters), "postgres://host/db?sslmode=require&password=***");
-        assert_eq!(redact("sqlite:/var/lib/k@m.db"), "sqlite:/var/lib/k@m.db");
-        assert_eq!(redact("sqlite://var/k:1@m.db"), "sqlite://var/k:1@m.db");
-    }
-
-    #[test]
-    fn data_lives_where_the_platform_keeps_it() {
-        let data_dir = |xdg: Option<&str>, home: Option<&str>| {
-            platform_data_dir(xdg.map(PathBuf::from), home.map(PathBuf::from))
-        };
-        assert_eq!(data_dir(Some("/x"), Some("/h")), Some("/x/keymill".into()));
-        assert_eq!(data_dir(None, None), None);
-        assert_eq!(data_dir(None, Some("")), None);
-        if cfg!(target_os = "linux") {
-            let at_home = Some("/h/.local/share/keymill".into());
-            assert_eq!(data_dir(None, Some("/h")), at_home);
-            assert_eq!(data_dir(Some("relative"), Some("/h")), at_home);
-        }
-    }
 
     #[test]
     fn a_port_alone_listens_everywhere() {

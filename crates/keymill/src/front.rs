@@ -4,7 +4,8 @@
 //! drivers and decides nothing about keys.
 
 pub mod addresses;
-pub mod engine_views;
 pub mod http;
+pub mod schemas;
+pub mod space_settings;
 pub(crate) mod time;
 pub mod view;

@@ -51,12 +51,8 @@ impl Master {
     pub fn random_text() -> Zeroizing<String> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         getrandom::fill(bytes.as_mut()).expect("the system has a source of randomness");
-        let mut text = Zeroizing::new(String::with_capacity(64));
-        for byte in bytes.iter() {
-            use fmt::Write;
-            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-        }
-        text
+        // Its length is known beforehand, so it is written into one allocation and leaves no copy behind.
+        Zeroizing::new(hex::encode(bytes.as_ref()))
     }
 
     /// Whether the secret was made at random for one store, so that no other store has it.

@@ -37,13 +37,7 @@ pub(super) fn unsigned(value: i64) -> u64 {
 
 /// Bytes from what was written in hexadecimal.
 pub(super) fn from_hex(text: &str) -> Result<Vec<u8>, StoreError> {
-    let digit = |digit: &u8| char::from(*digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let byte = |digits: &[u8]| match digits {
-        [high, low] => Some(digit(high)? * 16 + digit(low)?),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-    bytes.ok_or_else(|| StoreError::Broken(format!("{text:?} is not hexadecimal")))
+    hex::decode(text).map_err(|_| StoreError::Broken(format!("{text:?} is not hexadecimal")))
 }
 
 /// What tells a new store from every other, where the database cannot make it up.

@@ -2,16 +2,64 @@
 
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use keymill_engine::operations::{Service, check_alias_text};
 use keymill_engine::store::NameRecord;
 
-use super::args::AliasCommand;
 use super::{check_safety, open_service, output, unknown, usage};
 use crate::config::Config;
 use crate::front::http::AliasRecordView;
 
 /// How many aliases are read at once.
 const PAGE: u32 = 1_000;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AliasCommand {
+    /// Reserve a key of your choice
+    #[command(after_help = "Example:\n  keymill alias add links summer-sale --owner marketing")]
+    Add {
+        /// The keyspace
+        space: String,
+        /// 1 to 16 letters, digits, `-`, `_`, `.`, `~`
+        alias: String,
+        /// Owner; repeating the command is safe
+        #[arg(long, default_value = "")]
+        owner: String,
+    },
+    /// List the aliases of a keyspace, with their owners and when they were added
+    #[command(
+        after_help = "Examples:\n  keymill alias list links\n  keymill alias list links --json"
+    )]
+    List {
+        /// The keyspace
+        space: String,
+        /// Print JSON, one alias per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show an alias, with its owner and when it was added
+    #[command(after_help = "Example:\n  keymill alias show links summer-sale")]
+    Show {
+        /// The keyspace
+        space: String,
+        /// The alias
+        alias: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an alias; its key stays reserved and is never handed out
+    #[command(after_help = "Example:\n  keymill alias remove links summer-sale --owner marketing")]
+    Remove {
+        /// The keyspace
+        space: String,
+        /// The alias
+        alias: String,
+        /// Owner
+        #[arg(long, default_value = "")]
+        owner: String,
+    },
+}
 
 pub(super) async fn run(config: Config, command: AliasCommand) -> anyhow::Result<ExitCode> {
     if let AliasCommand::Add { alias, .. } = &command {

@@ -3,25 +3,69 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
 use keymill_engine::operations::Service;
 use keymill_engine::space::{Audit, Kind};
 use keymill_engine::store::{UsedKey, UsedPage};
 
-use super::args::{AuditCommand, ExportFormat};
 use super::output::{Data, is_quiet};
-use super::{open_service, unknown};
+use super::{open_service, unknown, values};
 use crate::config::Config;
 use crate::front::http::UsedView;
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;
+/// How many bytes are written at once.
+const BUFFER: usize = 1 << 16;
+/// The columns of CSV.
+const COLUMNS: [&str; 6] = ["key", "used_at", "caller", "instance", "expires_at", "retired_at"];
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// List used keys by time: those of pools, and of keyspaces with audit `key`
+    #[command(
+        after_help = "A keyspace with audit `batch` records no single keys; `keymill space set SPACE --audit key`\nrecords them from then on.\n\nExamples:\n  keymill audit export links > used.ndjson\n  keymill audit export links --format csv --from 2026-01-01T00:00:00Z --caller shop"
+    )]
+    Export {
+        /// The keyspace
+        space: String,
+        /// Used at this time or later
+        #[arg(long, value_name = "TIME", value_parser = values::time)]
+        from: Option<Timestamp>,
+        /// Used before this time
+        #[arg(long, value_name = "TIME", value_parser = values::time)]
+        to: Option<Timestamp>,
+        /// Handed out to this caller
+        #[arg(long, value_parser = values::wanted_caller)]
+        caller: Option<String>,
+        /// One JSON object per line, or comma-separated values
+        #[arg(long, value_enum, default_value_t = ExportFormat::Ndjson)]
+        format: ExportFormat,
+    },
+}
+
+/// How used keys are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExportFormat {
+    /// One JSON object per line.
+    Ndjson,
+    /// Comma-separated values (RFC 4180), with a header.
+    Csv,
+}
+
+/// Where used keys are written to, and how.
+enum Out<W: Write> {
+    Ndjson(BufWriter<W>),
+    Csv(Box<csv::Writer<W>>),
+}
 
 pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result<ExitCode> {
     let AuditCommand::Export { space, from, to, caller, format } = command;
     let service = open_service(&config, true).await?;
     unknown::advised(&service, tell_of_no_record(&service, &space)).await?;
-    let mut out = BufWriter::with_capacity(1 << 16, Data);
+    let mut out = Out::new(format, Data)?;
     let mut page = UsedPage { space, from, to, caller, after: None, limit: PAGE };
     let progress = if is_quiet() || io::stdout().is_terminal() {
         ProgressBar::hidden()
@@ -29,23 +73,11 @@ pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result
         let style = ProgressStyle::with_template("{spinner} {human_pos} keys, {per_sec}");
         ProgressBar::new_spinner().with_style(style.expect("the template is right"))
     };
-    if format == ExportFormat::Csv {
-        writeln!(out, "key,used_at,caller,instance,expires_at,retired_at")?;
-    }
     loop {
         let used = service.used(&page).await?;
         page.after = used.last().map(|last| (last.used_at, last.id));
         let count = used.len();
-        for used in used {
-            match format {
-                ExportFormat::Ndjson => {
-                    let line = serde_json::to_string(&UsedView::from(used))?;
-                    out.write_all(line.as_bytes())?;
-                }
-                ExportFormat::Csv => write_csv(&mut out, &used)?,
-            }
-            out.write_all(b"\n")?;
-        }
+        used.into_iter().try_for_each(|used| out.write(used))?;
         progress.inc(count as u64);
         if count < PAGE as usize {
             progress.finish_and_clear();
@@ -72,35 +104,81 @@ async fn tell_of_no_record(service: &Service, space: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-fn write_csv(out: &mut impl Write, used: &UsedKey) -> io::Result<()> {
-    let time =
-        |time: Option<jiff::Timestamp>| time.map(|time| time.to_string()).unwrap_or_default();
-    write!(
-        out,
-        "{},{},{},{},{},{}",
-        quoted(&used.key),
-        used.used_at,
-        quoted(&used.caller),
-        quoted(&used.instance),
-        time(used.expires_at),
-        time(used.retired_at)
-    )
+impl<W: Write> Out<W> {
+    fn new(format: ExportFormat, to: W) -> io::Result<Out<W>> {
+        if format == ExportFormat::Ndjson {
+            return Ok(Out::Ndjson(BufWriter::with_capacity(BUFFER, to)));
+        }
+        let mut rows = csv::WriterBuilder::new().buffer_capacity(BUFFER).from_writer(to);
+        rows.write_record(COLUMNS).map_err(io_error)?;
+        Ok(Out::Csv(Box::new(rows)))
+    }
+
+    fn write(&mut self, used: UsedKey) -> io::Result<()> {
+        match self {
+            Out::Ndjson(out) => {
+                serde_json::to_writer(&mut *out, &UsedView::from(used))?;
+                out.write_all(b"\n")
+            }
+            Out::Csv(rows) => {
+                let text =
+                    |time: Option<Timestamp>| time.map(|it| it.to_string()).unwrap_or_default();
+                let UsedKey { key, used_at, caller, instance, expires_at, retired_at, .. } = used;
+                let (used_at, expires_at) = (used_at.to_string(), text(expires_at));
+                let row = [key, used_at, caller, instance, expires_at, text(retired_at)];
+                rows.write_record(row).map_err(io_error)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::Ndjson(out) => out.flush(),
+            Out::Csv(rows) => rows.flush(),
+        }
+    }
 }
 
-/// A field of CSV (RFC 4180).
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
+/// The failure of the output, by which the end of the command knows a reader that has gone.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
-    text.to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn fields_that_need_it_are_quoted() {
-        assert_eq!(super::quoted("plain"), "plain");
-        assert_eq!(super::quoted("a,b"), "\"a,b\"");
-        assert_eq!(super::quoted("say \"hi\""), "\"say \"\"hi\"\"\"");
+    fn csv_has_a_header_and_quotes_the_fields_that_need_it() {
+        let used = |key: &str, caller: &str, expires_at| UsedKey {
+            id: 1,
+            key: key.to_owned(),
+            used_at: Timestamp::UNIX_EPOCH,
+            caller: caller.to_owned(),
+            instance: "i".to_owned(),
+            expires_at,
+            retired_at: None,
+        };
+        let mut text = Vec::new();
+        let mut out = Out::new(ExportFormat::Csv, &mut text).unwrap();
+        out.write(used("plain", "", None)).unwrap();
+        out.write(used("a,b", "say \"hi\"\nnow", Some(Timestamp::UNIX_EPOCH))).unwrap();
+        out.flush().unwrap();
+        drop(out);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "key,used_at,caller,instance,expires_at,retired_at\n\
+             plain,1970-01-01T00:00:00Z,,i,,\n\
+             \"a,b\",1970-01-01T00:00:00Z,\"say \"\"hi\"\"\nnow\",i,1970-01-01T00:00:00Z,\n"
+        );
+    }
+
+    #[test]
+    fn a_closed_pipe_is_known_as_one_behind_rows_of_csv() {
+        let error = csv::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(io_error(error).kind(), io::ErrorKind::BrokenPipe);
     }
 }

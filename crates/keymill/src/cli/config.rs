@@ -2,8 +2,28 @@
 
 use std::process::ExitCode;
 
-use super::args::ConfigCommand;
+use clap::Subcommand;
+
 use crate::config::{Config, DEFAULT_FILE, Flags};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Check the settings and report what is wrong with them
+    #[command(after_help = "Example:\n  keymill config check --config /etc/keymill/keymill.toml")]
+    Check,
+    /// Show the settings in force and where each of them comes from
+    #[command(
+        after_help = "The output can be used as a settings file. Passwords and the secret are not shown.\n\nExamples:\n  keymill config show\n  keymill config show --json\n  keymill config show --default > keymill.toml"
+    )]
+    Show {
+        /// Print the annotated file of all defaults instead
+        #[arg(long)]
+        default: bool,
+        /// Print JSON
+        #[arg(long, conflicts_with = "default")]
+        json: bool,
+    },
+}
 
 pub(super) fn run(command: &ConfigCommand, flags: &Flags) -> anyhow::Result<ExitCode> {
     let text = match command {

@@ -1,19 +1,54 @@
 //! `keymill pool …`: filling a pool, importing into it, looking at what is in it.
 
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use keymill_engine::operations::{Filling, ImportInto, Service};
 use keymill_engine::store::AvailablePage;
 
-use super::args::PoolCommand;
 use super::figures::counted;
 use super::output::Data;
-use super::{check_safety, import, open_service, progress, unknown};
+use super::{check_safety, import, open_service, progress, unknown, values};
 use crate::config::Config;
 
 /// How many keys are read at once.
 const PAGE: u32 = 10_000;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PoolCommand {
+    /// Write new keys into a pool
+    #[command(
+        after_help = "An interrupted fill has written whole batches; the same --up-to goes on from there.\n\nExamples:\n  keymill pool fill links --count 1000000\n  keymill pool fill links --up-to 10000000"
+    )]
+    Fill {
+        /// The keyspace
+        space: String,
+        /// How many to add
+        #[arg(long, value_name = "KEYS", value_parser = values::count, required_unless_present = "up_to")]
+        count: Option<u64>,
+        /// Fill up to this many keys
+        #[arg(long, value_name = "KEYS", conflicts_with = "count")]
+        up_to: Option<u64>,
+    },
+    /// Put keys of your own into a pool
+    #[command(
+        after_help = "One key a line; blank lines are skipped. Lines that cannot be imported are reported by line\nnumber, and the rest is imported.\n\nExample:\n  keymill pool import coupons codes.txt"
+    )]
+    Import {
+        /// The keyspace
+        space: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// List the keys that are available, in the order in which they will be handed out
+    #[command(after_help = "Example:\n  keymill pool export coupons > available.txt")]
+    Export {
+        /// The keyspace
+        space: String,
+    },
+}
 
 pub(super) async fn run(config: Config, command: PoolCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, config.allow_unsafe_store).await?;

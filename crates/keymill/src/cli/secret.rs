@@ -3,17 +3,33 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use clap::Subcommand;
 use keymill_engine::operations::ServiceError;
 use keymill_engine::store::Opening;
 use zeroize::Zeroizing;
 
-use super::args::SecretCommand;
 use super::{WrongUsage, open_store};
 use crate::config::Config;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SecretCommand {
+    /// Write the secret that was created at the first start to a file; with --forget, also remove it
+    /// from the store
+    #[command(
+        after_help = "Examples:\n  keymill secret export /etc/keymill/secret\n  keymill secret export /etc/keymill/secret --forget    and remove it from the store"
+    )]
+    Export {
+        /// The file to create; - for standard output
+        file: PathBuf,
+        /// Then remove the secret from the store: from then on `secret_file` must name the file
+        #[arg(long)]
+        forget: bool,
+    },
+}
 
 pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
     let SecretCommand::Export { file, forget } = command;

@@ -1,6 +1,7 @@
 //! `keymill space …`: creating, showing, changing, growing, advancing, moving and sealing keyspaces.
 
 mod advance;
+pub(super) mod args;
 mod moving;
 pub(super) mod set;
 pub(super) mod show;
@@ -12,10 +13,11 @@ use anyhow::bail;
 use keymill_engine::operations::{AdvanceAsk, ImportInto, Service, ServiceError};
 use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, check_name};
 
-use super::args::SpaceCommand;
 use super::figures::grouped;
 use super::{WrongUsage, open_service, unknown, usage};
 use crate::config::Config;
+use crate::front::space_settings;
+use args::SpaceCommand;
 
 pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     let service = open_service(&config, true).await?;
@@ -25,7 +27,7 @@ pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result
 async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     match command {
         SpaceCommand::Create { name, spec, json } => {
-            create(service, &name, &SpaceSpec::from(*spec), json).await?;
+            create(service, &name, &space_settings::spec(&*spec), json).await?;
         }
         SpaceCommand::List { json } => show::list(service, json).await?,
         SpaceCommand::Show { name, json } => show::run(service, &name, json).await?,

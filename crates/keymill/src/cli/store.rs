@@ -2,13 +2,35 @@
 
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use comfy_table::{ContentArrangement, Table, presets};
 use keymill_engine::operations::ServiceError;
 use keymill_engine::store::{Opening, Verdict};
 
-use super::args::StoreCommand;
 use super::open_store;
 use crate::config::Config;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Check the store's safety settings; fails if one is unsafe
+    #[command(
+        after_help = "Nothing is created or changed.\n\nExample:\n  keymill store check --store postgres://keymill@db1,db2/keymill"
+    )]
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring the schema up to date, as `serve` does when it starts: for instances that run as a
+    /// database user who may not change it
+    #[command(
+        after_help = "Example:\n  keymill store migrate --store postgres://owner@db1/keymill"
+    )]
+    Migrate,
+    /// Print the store's identity, for `space export --for`; creates the store if it is empty
+    #[command(after_help = "Example:\n  keymill --store postgres://db/keymill store identity")]
+    Identity,
+}
 
 pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result<ExitCode> {
     match command {

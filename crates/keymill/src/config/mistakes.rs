@@ -4,8 +4,8 @@
 
 use keymill_engine::space::LENGTH_MAX;
 
-use super::settings::{VARIABLES, path};
-use super::{CONNECTIONS_MAX, COUNT_MAX, Max};
+use super::limits::{CONNECTIONS_MAX, COUNT_MAX, Max};
+use super::variables::{VARIABLES, path};
 
 /// What is wrong with a settings file.
 pub(super) fn in_file(text: &str, error: &toml::de::Error) -> String {

@@ -83,7 +83,7 @@ impl Origins {
 
     fn add_table(&mut self, section: &str, table: &toml::Table) {
         for (name, value) in table {
-            let path = super::settings::path(section, name);
+            let path = super::variables::path(section, name);
             match value {
                 toml::Value::Table(below) => self.add_table(&path, below),
                 _ => self.set(&path, Origin::File),

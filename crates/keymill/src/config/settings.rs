@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use keymill_engine::space::SpaceSpec;
 use serde::{Deserialize, Serialize};
 
+use super::variables::{VARIABLES, path, variable_name};
 use super::{Flags, mistakes};
 use crate::front::http::UNSENT_MAX;
 
@@ -144,92 +145,6 @@ impl Settings {
     }
 }
 
-/// What a variable's text is read as.
-pub(super) enum VariableKind {
-    Text,
-    /// Whole, unless the setting has a fraction.
-    Number,
-    Switch,
-    /// Separated by commas.
-    List,
-}
-
-use VariableKind::{List, Number, Switch, Text};
-
-/// The settings that have a variable: section, name and kind, in the order of the annotated file.
-pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
-    ("", "listen", Text),
-    ("", "trusted_proxies", List),
-    ("", "store", Text),
-    ("", "data_dir", Text),
-    ("", "default_space", Text),
-    ("", "secret_file", Text),
-    ("", "worker", Number),
-    ("", "require_existing", Switch),
-    ("", "new_store", Switch),
-    ("", "allow_unsafe_store", Switch),
-    ("log", "level", Text),
-    ("log", "format", Text),
-    ("limits", "count_max", Number),
-    ("limits", "waiting_max", Number),
-    ("limits", "wait_seconds", Number),
-    ("limits", "heartbeat_seconds", Number),
-    ("limits", "connections_max", Number),
-    ("limits", "connections_per_address_max", Number),
-    ("limits", "first_byte_seconds", Number),
-    ("limits", "header_seconds", Number),
-    ("limits", "idle_seconds", Number),
-    ("limits", "drain_delay_seconds", Number),
-    ("limits", "drain_seconds", Number),
-    ("limits", "body_max_bytes", Number),
-    ("limits", "unsent_max_bytes", Number),
-    ("limits", "threads", Number),
-    ("blocklist", "builtin", Switch),
-    ("blocklist", "file", Text),
-    ("aliases", "length_max", Number),
-    ("aliases", "reserved", List),
-];
-
-impl VariableKind {
-    /// Reads a value; otherwise says what it must be. `present` is what the setting is without it.
-    fn parse(
-        &self,
-        text: &str,
-        present: Option<&toml::Value>,
-    ) -> Result<toml::Value, &'static str> {
-        match self {
-            Text => Ok(toml::Value::String(text.to_owned())),
-            Number if matches!(present, Some(toml::Value::Float(_))) => {
-                text.parse::<f64>().map(toml::Value::Float).map_err(|_| "a number")
-            }
-            Number => match text.parse::<i64>() {
-                Ok(number) if number >= 0 => Ok(toml::Value::Integer(number)),
-                _ => Err("a whole number"),
-            },
-            Switch => match text {
-                "1" | "true" | "yes" | "on" => Ok(toml::Value::Boolean(true)),
-                "0" | "false" | "no" | "off" => Ok(toml::Value::Boolean(false)),
-                _ => Err("true or false"),
-            },
-            List => {
-                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                let parts = parts.map(|part| toml::Value::String(part.to_owned()));
-                Ok(toml::Value::Array(parts.collect()))
-            }
-        }
-    }
-}
-
-/// A setting with its section, as messages name it: `limits.count_max`.
-pub(super) fn path(section: &str, name: &str) -> String {
-    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
-}
-
-/// The variable of a setting: `KEYMILL_LIMITS_COUNT_MAX`.
-pub(super) fn variable_name(section: &str, name: &str) -> String {
-    format!("KEYMILL_{}", path(section, name).replace('.', "_").to_uppercase())
-}
-
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -322,28 +237,6 @@ mod tests {
             exported_for: None,
         };
         assert_eq!(links.tuning_over(&nothing), keymill_engine::space::Tuning::default());
-    }
-
-    /// A setting without a variable would be refused as an unknown variable, although the annotated
-    /// file says that every setting has one.
-    #[test]
-    fn every_setting_has_a_variable() {
-        let mut section = "";
-        for line in DEFAULT_FILE.lines() {
-            if line.starts_with("#[spaces") {
-                break;
-            }
-            if let Some(name) = line.strip_prefix('[') {
-                section = name.trim_end_matches(']');
-            }
-            let setting = line.strip_prefix('#').filter(|it| !it.starts_with(' ')).unwrap_or(line);
-            let Some((name, _)) = setting.split_once(" = ").filter(|_| !line.starts_with("# "))
-            else {
-                continue;
-            };
-            let known = VARIABLES.iter().any(|it| (it.0, it.1) == (section, name));
-            assert!(known, "{} has no variable", path(section, name));
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::settings::{VARIABLES, path};
+use super::variables::{VARIABLES, path};
 use super::{Config, Origin};
 
 /// A section of the settings file, with its values.
@@ -93,7 +93,7 @@ fn collect(path: &str, table: &toml::Table, sections: &mut Vec<Section>) {
     for (name, value) in table {
         match value {
             toml::Value::Table(below) => {
-                collect(&super::settings::path(path, name), below, sections);
+                collect(&super::variables::path(path, name), below, sections);
             }
             value => values.push((name.clone(), value.clone())),
         }

@@ -1,6 +1,6 @@
 //! A time as people write it, in a query or on the command line.
 //!
-//! `front/http/params.rs` and `cli/args.rs` read times here, so that both accept the same. jiff would also
+//! `front/http/params.rs` and `cli/values.rs` read times here, so that both accept the same. jiff would also
 //! read a time zone in brackets, which the description (`date-time`, RFC 3339) does not allow. Nothing here knows
 //! what the time is for.
 

@@ -1,15 +1,16 @@
 //! The shapes of JSON answers and questions.
 
 use jiff::Timestamp;
-use keymill_engine::operations::{Explanation, SpaceReport};
-use keymill_engine::store::LeaseRecord;
+use keymill_engine::instance::Instance;
+use keymill_engine::operations::{Explanation, SpaceReport, State};
+use keymill_engine::space::{Definition, Tuning};
+use keymill_engine::store::{InstanceRecord, LeaseRecord, Purpose};
 use serde::{Serialize, Serializer};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::engine_views::{
-    DefinitionView, InstanceRecordView, InstanceView, PurposeView, StateView, TuningView,
-};
 use super::http::UsedView;
+use super::schemas;
+use super::space_settings::SpaceSettings;
 
 /// A number that JavaScript reads right: beyond 2^53 it is written as a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +31,11 @@ pub struct SpaceView {
     /// Its name.
     name: String,
     #[serde(flatten)]
-    definition: DefinitionView,
+    #[schema(value_type = SpaceSettings)]
+    definition: Definition,
     #[serde(flatten)]
-    tuning: TuningView,
+    #[schema(value_type = SpaceHistory)]
+    tuning: Tuning,
     /// The fingerprint of the secret that the keys are made with, if there is one.
     fingerprint: Option<String>,
     /// Whether it hands out no more keys, for good or until its import is complete.
@@ -72,6 +75,19 @@ pub struct SpaceView {
     runs_out_at: Option<Timestamp>,
 }
 
+/// What answers say of a keyspace among its settings, and nobody sets: only for the description.
+#[derive(ToSchema)]
+pub struct SpaceHistory {
+    /// The lengths of later generations, each longer than the one before: takes move on to it
+    /// when that one ends.
+    #[schema(required = false)]
+    pub grown: Vec<u8>,
+    /// Where the keyspace comes from, while it is being imported: until then it is sealed.
+    pub importing: Option<String>,
+    /// The one store that the keyspace was exported for.
+    pub exported_for: Option<String>,
+}
+
 /// A page of keyspaces.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Spaces {
@@ -88,7 +104,8 @@ pub struct ExplanationView {
     space: String,
     /// The key in its canonical form; if it cannot belong to the keyspace, as it was given.
     key: String,
-    state: StateView,
+    #[schema(value_type = schemas::State)]
+    state: State,
     /// The reason for the state, in a sentence.
     reason: String,
     /// Its ordinal: it is the n-th key of the keyspace.
@@ -127,11 +144,13 @@ pub struct LeaseView {
     start: SafeNumber,
     /// The ordinal after the last.
     end: SafeNumber,
-    purpose: PurposeView,
+    #[schema(value_type = schemas::Purpose)]
+    purpose: Purpose,
     /// Where drawing ended, once the lease is closed.
     closed_at_ordinal: Option<SafeNumber>,
     /// The instance that it was granted to.
-    holder: InstanceView,
+    #[schema(value_type = schemas::Instance)]
+    holder: Instance,
     #[schema(value_type = String)]
     /// When it was granted.
     granted_at: Timestamp,
@@ -153,7 +172,8 @@ pub(super) struct Leases {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Instances {
     /// By age.
-    pub(super) instances: Vec<InstanceRecordView>,
+    #[schema(value_type = Vec<schemas::InstanceRecord>)]
+    pub(super) instances: Vec<InstanceRecord>,
     /// Pass this as `after` to get the next page; absent on the last page.
     pub(super) next: Option<String>,
 }
@@ -163,8 +183,8 @@ impl From<SpaceReport> for SpaceView {
         let SpaceReport { record, .. } = report;
         SpaceView {
             name: record.name,
-            definition: record.definition.into(),
-            tuning: record.tuning.into(),
+            definition: record.definition,
+            tuning: record.tuning,
             fingerprint: record.fingerprint,
             sealed: record.sealed,
             created_at: record.created_at,
@@ -190,7 +210,7 @@ impl ExplanationView {
         ExplanationView {
             space: space.to_owned(),
             key: explanation.key.unwrap_or_else(|| asked.to_owned()),
-            state: explanation.state.into(),
+            state: explanation.state,
             reason: explanation.reason,
             ordinal: explanation.ordinal.map(SafeNumber::from),
             number: explanation.number.map(SafeNumber),
@@ -210,9 +230,9 @@ impl From<LeaseRecord> for LeaseView {
             lease: record.lease.into(),
             start: record.ordinals.start.into(),
             end: record.ordinals.end.into(),
-            purpose: record.purpose.into(),
+            purpose: record.purpose,
             closed_at_ordinal: record.closed_at_ordinal.map(SafeNumber::from),
-            holder: record.holder.into(),
+            holder: record.holder,
             granted_at: record.granted_at,
             closed_at: record.closed_at,
         }

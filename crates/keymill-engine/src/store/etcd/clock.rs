@@ -7,7 +7,7 @@
 
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::http::{self, Part};
+use super::http;
 
 /// How far beyond a date it may be.
 const AHEAD_MAX_MS: i64 = 1_000;
@@ -15,7 +15,7 @@ const AHEAD_MAX_MS: i64 = 1_000;
 /// The caller's clock, in milliseconds since 1970, within what that of a member allows.
 pub(super) async fn now(member: Option<String>, now_ms: i64) -> i64 {
     let Some(member) = member else { return now_ms };
-    let head = http::get(&member, "/version", Part::Head).await;
+    let head = http::get(&member, "/version").await;
     let date = head.and_then(|head| date_in(&head));
     date.map_or(now_ms, |date| now_ms.clamp(date, date.saturating_add(AHEAD_MAX_MS)))
 }

@@ -7,7 +7,7 @@
 use etcd_client::{AlarmAction, AlarmType, Client, Error, GetOptions, TxnOp};
 
 use super::EtcdStore;
-use super::http::{self, Part};
+use super::http;
 use crate::store::{Finding, StoreError};
 
 /// The quota of a member that was not given another.
@@ -71,7 +71,7 @@ impl EtcdStore {
             return Quota::Told(told as f64);
         }
         let Some(member) = self.members.plain_address() else { return Quota::Unknown };
-        let metrics = http::get(&member, "/metrics", Part::Whole).await;
+        let metrics = http::get(&member, "/metrics").await;
         metrics.map_or(Quota::Unknown, |metrics| Quota::in_metrics(&metrics))
     }
 

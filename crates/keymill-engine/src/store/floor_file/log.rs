@@ -133,8 +133,7 @@ fn checked(line: &[u8]) -> Option<&[u8]> {
 }
 
 fn checksum(json: &[u8]) -> String {
-    let hash = Sha256::digest(json);
-    format!("{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
+    hex::encode(&Sha256::digest(json)[..CHECKSUM_LEN / 2])
 }
 
 #[cfg(test)]

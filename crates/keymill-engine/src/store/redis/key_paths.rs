@@ -39,5 +39,5 @@ impl Keys {
 
 /// The field of an input among the digests of a space.
 pub(super) fn digest_field(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(hash)
 }

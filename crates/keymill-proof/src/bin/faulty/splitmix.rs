@@ -12,7 +12,6 @@ use std::sync::Arc;
 use keymill_engine::Service;
 use keymill_engine::operations::Space;
 use keymill_engine::space::{Kind, SpaceSpec};
-use keymill_proof::random::splitmix64;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 
@@ -123,6 +122,14 @@ fn key(number: u64) -> [u8; LENGTH as usize] {
         rest /= 62;
     }
     key
+}
+
+/// The mix of Steele, Lea and Flood's SplitMix64: a bijection of 64 bits.
+fn splitmix64(number: u64) -> u64 {
+    let mut mixed = number;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! `keymill space set`: the settings of a keyspace that may change at any time.
 
 use anyhow::bail;
+use clap::Args;
 use keymill_engine::operations::{Service, ServiceError};
 use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, Tuning};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::show;
-use crate::cli::space_args::AuditArg;
 use crate::cli::usage;
+use crate::front::space_settings::{self, AuditName};
 
 pub(in crate::cli) const SET_EXAMPLES: &str = "\
 Only the settings that are given change; `keymill space show` prints all of them. Running instances
@@ -23,25 +25,12 @@ Examples:
   keymill space set coupons --low-water 10000 --ttl-seconds 86400
   keymill space set links --blocklist false";
 
-/// The names of the settings that may change.
-const CHANGEABLE: [&str; 9] = [
-    "audit",
-    "blocklist",
-    "horizon_seconds",
-    "lease_size_min",
-    "lease_size_max",
-    "low_water",
-    "ttl_seconds",
-    "reserve_seconds",
-    "window_seconds",
-];
-
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Serialize, Args)]
 #[group(required = true, multiple = true)]
 pub(in crate::cli) struct SetArgs {
     /// Record leases only (batch), or every key with its time and caller before it is handed out (key)
     #[arg(long)]
-    audit: Option<AuditArg>,
+    audit: Option<AuditName>,
     /// Whether keys that the blocklist matches are skipped
     #[arg(long)]
     blocklist: Option<bool>,
@@ -75,7 +64,7 @@ pub(super) async fn run(
     settings: &SetArgs,
     json: bool,
 ) -> anyhow::Result<()> {
-    let wanted = settings.spec();
+    let wanted = space_settings::spec(settings);
     usage(check(&wanted))?;
     let kind = service.report(name).await?.record.definition.kind;
     if let Some(setting) = given(&wanted).iter().find(|(setting, _)| !applies(setting, kind)) {
@@ -125,18 +114,20 @@ pub(super) fn different(name: &str, wanted: &SpaceSpec, error: &ServiceError) ->
 
 /// The changeable settings among those given, as they are typed.
 fn flags(wanted: &SpaceSpec) -> String {
-    let typed = |(name, value): (&str, String)| format!(" --{} {value}", name.replace('_', "-"));
+    let typed = |(name, value): (String, String)| format!(" --{} {value}", name.replace('_', "-"));
     given(wanted).into_iter().map(typed).collect()
 }
 
-/// The changeable settings among those given, with their values.
-fn given(wanted: &SpaceSpec) -> Vec<(&'static str, String)> {
+/// The changeable settings among those given, with their values, in the order in which the help lists them.
+fn given(wanted: &SpaceSpec) -> Vec<(String, String)> {
     let Ok(Value::Object(given)) = serde_json::to_value(wanted) else { return Vec::new() };
-    let valued = |name: &&'static str| {
-        let value = given.get(*name)?;
-        Some((*name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+    let valued = |changeable: &clap::Arg| {
+        let name = changeable.get_id().as_str();
+        let value = given.get(name)?;
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some((name.to_owned(), text))
     };
-    CHANGEABLE.iter().filter_map(valued).collect()
+    SetArgs::augment_args(clap::Command::new("set")).get_arguments().filter_map(valued).collect()
 }
 
 /// Whether a changeable setting means something for a kind. What is written down of keys is left to the service, which
@@ -153,26 +144,10 @@ pub(super) fn applies(setting: &str, kind: Kind) -> bool {
     }
 }
 
-impl SetArgs {
-    /// The same as a keyspace is described, with nothing said of what is permanent.
-    fn spec(&self) -> SpaceSpec {
-        SpaceSpec {
-            audit: self.audit.map(Into::into),
-            blocklist: self.blocklist,
-            horizon_seconds: self.horizon_seconds,
-            lease_size_min: self.lease_size_min,
-            lease_size_max: self.lease_size_max,
-            low_water: self.low_water,
-            ttl_seconds: self.ttl_seconds,
-            reserve_seconds: self.reserve_seconds,
-            window_seconds: self.window_seconds,
-            ..SpaceSpec::default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use keymill_engine::space::Audit;
 
     use super::*;
@@ -187,5 +162,15 @@ mod tests {
         };
         assert_eq!(flags(&wanted), " --audit key --low-water 5");
         assert_eq!(flags(&SpaceSpec::default()), "");
+    }
+
+    /// A setting without a flag could be given in a file or a request, and nowhere else be changed.
+    #[test]
+    fn every_setting_that_the_engine_can_change_has_a_flag() {
+        let Ok(Value::Object(tuning)) = serde_json::to_value(Tuning::default()) else { panic!() };
+        let command = SetArgs::augment_args(clap::Command::new("set"));
+        let flags: BTreeSet<&str> =
+            command.get_arguments().map(|it| it.get_id().as_str()).collect();
+        assert_eq!(flags, tuning.keys().map(String::as_str).collect());
     }
 }

@@ -57,11 +57,7 @@ pub(super) async fn instances(
     let (after, limit) = (page::after(after)?, page::limit(limit.as_deref())?);
     let instances = state.service.instances(&InstancePage { after, limit }).await?;
     let next = page::next(&instances, limit, |record| record.instance.id.clone());
-    Ok(Page::new(
-        &uri,
-        next.clone().as_deref(),
-        Instances { instances: instances.into_iter().map(Into::into).collect(), next },
-    ))
+    Ok(Page::new(&uri, next.clone().as_deref(), Instances { instances, next }))
 }
 
 /// The keyspace and the number of a lease, as `next` writes them.

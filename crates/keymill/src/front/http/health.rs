@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::State as Shared;
 use axum::response::IntoResponse;
 use hyper::{StatusCode, header};
-use keymill_engine::operations::Problem;
+use keymill_engine::operations::{Health, Problem};
 
 use super::State;
-use crate::front::engine_views::HealthView;
+use crate::front::schemas;
 
 /// Checks whether the process is running.
 #[utoipa::path(get, path = "/healthz", tag = "operations", operation_id = "check_health",
@@ -23,10 +23,10 @@ pub(super) async fn alive() -> &'static str {
 /// Problems that do not prevent it from serving are listed with status 200.
 #[utoipa::path(get, path = "/readyz", tag = "operations", operation_id = "check_readiness",
     responses(
-        (status = 200, description = "It can serve; any other problems are listed", body = HealthView),
-        (status = 503, description = "It cannot serve a keyspace that was asked for", body = HealthView),
+        (status = 200, description = "It can serve; any other problems are listed", body = schemas::Health),
+        (status = 503, description = "It cannot serve a keyspace that was asked for", body = schemas::Health),
     ))]
-pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<HealthView>) {
+pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Health>) {
     let mut health = state.service.health();
     if state.stopping.load(Ordering::Relaxed) {
         health.ready = false;
@@ -37,7 +37,7 @@ pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Hea
         }
     }
     let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(health.into()))
+    (status, Json(health))
 }
 
 /// Metrics for Prometheus.

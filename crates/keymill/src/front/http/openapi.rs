@@ -5,6 +5,7 @@
 //! values may be is in `bounds`. It is made anew for every request, because some bounds are settings.
 
 mod bounds;
+mod parts;
 
 use axum::Json;
 use axum::extract::State as Shared;
@@ -146,4 +147,109 @@ fn reference(schema: &str) -> Value {
 /// The fields of an object.
 fn fields(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
     value.as_object_mut().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use jiff::Timestamp;
+    use keymill_engine::instance::Instance;
+    use keymill_engine::operations::{Health, Problem, State};
+    use keymill_engine::space::digest::Normalize;
+    use keymill_engine::space::{Audit, Definition, Difference, Kind, Tuning};
+    use keymill_engine::store::{InstanceRecord, Purpose};
+
+    use super::*;
+
+    /// Every variant of an enum as JSON; the compiler knows where one is missing.
+    macro_rules! every {
+        ($of:ident: $($variant:ident)*) => {{
+            let _: fn($of) = |it| match it { $($of::$variant => ()),* };
+            json!([$($of::$variant),*])
+        }};
+    }
+
+    fn schemas() -> Value {
+        describe(&Bounds { count_max: 9, alias_length_max: 9 })["components"]["schemas"].take()
+    }
+
+    fn names(object: &Value) -> BTreeSet<&str> {
+        object.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    /// The engine writes these itself, so only this test sees a field that the description lacks.
+    #[test]
+    fn the_description_has_the_fields_that_the_engine_writes() {
+        let (instance, at) = (Instance::this_process(), Timestamp::UNIX_EPOCH);
+        let difference = Difference { setting: "s", stored: String::new(), asked: String::new() };
+        let problem = Problem { code: "c", space: Some(String::new()), detail: String::new() };
+        let record = InstanceRecord {
+            instance: instance.clone(),
+            address: None,
+            seen_at: at,
+            stopped_at: None,
+        };
+        let schemas = schemas();
+        for (schema, written) in [
+            ("Difference", json!(difference)),
+            ("HealthProblem", json!(problem)),
+            ("Health", json!(Health { ready: true, problems: vec![problem] })),
+            ("Instance", json!(instance)),
+            ("InstanceRecord", json!(record)),
+        ] {
+            assert_eq!(names(&schemas[schema]["properties"]), names(&written), "{schema}");
+        }
+    }
+
+    #[test]
+    fn the_description_has_every_setting_that_the_engine_writes() {
+        let definition = Definition {
+            normalize: Normalize::Url,
+            layout: Some("41/10/12".to_owned()),
+            epoch: Some(Timestamp::UNIX_EPOCH),
+            uuid_version: Some(7),
+            grown: vec![8],
+            ..Definition::default()
+        };
+        let some = Some(String::new());
+        let tuning = Tuning { importing: some.clone(), exported_for: some, ..Tuning::default() };
+        let (definition, tuning) = (json!(definition), json!(tuning));
+        let written: BTreeSet<&str> = &names(&definition) | &names(&tuning);
+        let schemas = schemas();
+        let answered = names(&schemas["SpaceView"]["properties"]);
+        assert!(answered.is_superset(&written), "{written:?} of {answered:?}");
+        // What can be asked for is what is answered later, but for where a keyspace that moves starts.
+        let mut asked = names(&schemas["SpaceSpec"]["properties"]);
+        assert!(asked.remove("start"));
+        let unasked = BTreeSet::from(["grown", "importing", "exported_for"]);
+        assert_eq!(asked, &written - &unasked);
+        let required = &schemas["SpaceView"]["required"];
+        let always: BTreeSet<&str> =
+            required.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        for name in json!(Definition::default()).as_object().unwrap().keys() {
+            assert!(always.contains(name.as_str()), "{name} is always answered");
+        }
+        for name in ["normalize", "layout", "epoch", "uuid_version", "grown", "importing"] {
+            assert!(!always.contains(name), "{name} may be left out");
+        }
+    }
+
+    #[test]
+    fn the_description_has_the_values_that_the_engine_writes() {
+        let schemas = schemas();
+        for (schema, written) in [
+            ("Audit", every!(Audit: Batch Key)),
+            ("Kind", every!(Kind: Shuffled Sequential Pooled Digest Snowflake Uuid)),
+            ("Normalize", every!(Normalize: None Url UrlDecoded)),
+            ("Purpose", every!(Purpose: Lease Advance Fill Window)),
+            (
+                "State",
+                every!(State: Invalid Unissued Leased Issued Skipped Alias Imported Available
+                Reserved Retired Unknown),
+            ),
+        ] {
+            assert_eq!(schemas[schema]["enum"], written, "{schema}");
+        }
+    }
 }

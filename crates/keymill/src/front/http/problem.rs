@@ -7,11 +7,12 @@ use axum::response::IntoResponse;
 use hyper::header;
 use hyper::{Response, StatusCode};
 use keymill_engine::operations::{Limits, ServiceError};
+use keymill_engine::space::Difference;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::{Body, full};
-use crate::front::engine_views::DifferenceView;
+use crate::front::schemas;
 use crate::front::view::SafeNumber;
 
 /// What went wrong, for programs (`code`) and for people (`detail`).
@@ -31,8 +32,8 @@ pub struct Problem {
     held_elsewhere: Option<u64>,
     /// With `different_definition`: each setting that differs.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    #[schema(value_type = Vec<DifferenceView>)]
-    differences: Box<[DifferenceView]>,
+    #[schema(value_type = Vec<schemas::Difference>)]
+    differences: Box<[Difference]>,
     /// The ID of the request, also in the `X-Request-Id` header and in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<Box<str>>,
@@ -214,7 +215,7 @@ impl From<ServiceError> for Problem {
                 problem.held_elsewhere = Some(held_elsewhere);
             }
             ServiceError::DifferentDefinition { differences, .. } => {
-                problem.differences = differences.into_iter().map(Into::into).collect();
+                problem.differences = differences.into();
             }
             _ => {}
         }

@@ -10,6 +10,7 @@ use keymill_engine::space::SpaceSpec;
 use super::page::{self, Page};
 use super::params::{no_query, query};
 use super::{Problem, State, body};
+use crate::front::space_settings::SpaceSettings;
 use crate::front::view::{SpaceView, Spaces};
 
 /// Lists keyspaces, ordered by name.
@@ -52,7 +53,7 @@ pub(super) async fn show(
 /// set to those of the request.
 #[utoipa::path(put, path = "/v1/spaces/{space}", tag = "keyspaces", operation_id = "create_space",
     params(("space" = String, Path, description = "The name of the keyspace: a-z, 0-9, `-`, `_`")),
-    request_body(content = crate::front::engine_views::SpaceSpecView, description = "Settings that are left out have their defaults"),
+    request_body(content = SpaceSettings, description = "Settings that are left out have their defaults"),
     responses(
         (status = 201, description = "Created", body = SpaceView),
         (status = 200, description = "It already exists with the same key format", body = SpaceView),

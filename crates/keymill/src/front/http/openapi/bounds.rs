@@ -5,9 +5,9 @@
 
 use keymill_engine::space::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
 use keymill_engine::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::fields;
+use super::{fields, parts};
 use crate::front::http::page::{AFTER_LEN_MAX, LIMIT_DEFAULT, LIMIT_MAX};
 
 /// The name of a keyspace.
@@ -20,10 +20,6 @@ const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 const TEXT_LEN_MAX: usize = 255;
 /// The longest caller, in bytes.
 const CALLER_LEN_MAX: usize = 128;
-
-/// Settings of a keyspace that answers leave out where there are none.
-const LEFT_OUT: [&str; 7] =
-    ["normalize", "layout", "epoch", "uuid_version", "grown", "importing", "exported_for"];
 
 /// Bounds that the settings decide.
 #[derive(Debug)]
@@ -93,14 +89,14 @@ impl Bounds {
         (take["count"]["minimum"], take["count"]["maximum"]) = (json!(1), json!(self.count_max));
         (take["caller"]["maxLength"], take["caller"]["pattern"]) =
             (json!(CALLER_LEN_MAX), json!(PRINTABLE));
-        complete_spec(&mut schemas["SpaceSpec"]["properties"]);
-        flatten(schemas, "SpaceView");
-        flatten(schemas, "InstanceRecord");
+        // Before its settings get bounds, which are for those who ask.
+        parts::flatten(schemas, "SpaceView");
+        parts::flatten(schemas, "InstanceRecord");
         if let Some(schemas) = schemas.as_object_mut() {
-            // Only parts of what was flattened.
-            schemas.remove("Definition");
-            schemas.remove("Tuning");
+            // Only a part of what was flattened.
+            schemas.remove("SpaceHistory");
         }
+        complete_spec(&mut schemas["SpaceSpec"]["properties"]);
         for (_, schema) in fields(schemas) {
             tidy(schema);
         }
@@ -154,41 +150,6 @@ fn complete_spec(settings: &mut Value) {
     (settings["alphabet"]["minLength"], settings["alphabet"]["maxLength"]) = (json!(2), json!(64));
 }
 
-/// Makes one object of a schema that is put together from others, as its JSON is: a part that allows no
-/// other properties could never be valid beside another.
-fn flatten(schemas: &mut Value, name: &str) {
-    let parts = schemas[name]["allOf"].take();
-    let (mut properties, mut required) = (Map::new(), Vec::new());
-    for part in parts.as_array().into_iter().flatten() {
-        let part = match part["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-            Some(other) => &schemas[other],
-            None => part,
-        };
-        for (property, schema) in part["properties"].as_object().into_iter().flatten() {
-            let mut schema = schema.clone();
-            // A default is for those who ask; answers have the value.
-            if let Some(schema) = schema.as_object_mut() {
-                schema.remove("default");
-            }
-            // Where all have a default, none is called required, though all are answered.
-            let is_required = match part["required"].as_array() {
-                Some(names) => names.iter().any(|name| name == property),
-                None => !LEFT_OUT.contains(&property.as_str()),
-            };
-            if is_required {
-                required.push(json!(property));
-            }
-            properties.insert(property.clone(), schema);
-        }
-    }
-    schemas[name] = json!({
-        "type": "object",
-        "description": schemas[name]["description"],
-        "required": required,
-        "properties": properties,
-    });
-}
-
 /// Removes defaults that are none, and says which texts are times.
 fn tidy(schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties") else { return };
@@ -201,26 +162,5 @@ fn tidy(schema: &mut Value) {
         if is_time {
             property.insert("format".to_owned(), json!("date-time"));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::reference;
-    use super::*;
-
-    #[test]
-    fn a_schema_of_parts_becomes_one_object() {
-        let mut schemas = json!({
-            "Part": {"properties": {"a": {"type": "string", "default": "x"}, "grown": {}},
-                "additionalProperties": false},
-            "Whole": {"description": "It.", "allOf": [
-                reference("Part"), {"properties": {"b": {}, "c": {}}, "required": ["b"]},
-            ]},
-        });
-        flatten(&mut schemas, "Whole");
-        let whole = json!({"type": "object", "description": "It.", "required": ["a", "b"],
-            "properties": {"a": {"type": "string"}, "grown": {}, "b": {}, "c": {}}});
-        assert_eq!(schemas["Whole"], whole);
     }
 }

@@ -1,0 +1,94 @@
+//! The account of one answer: what it holds of the budget, and how to cut it off.
+//!
+//! `pieces` has one for every large answer. What is held is counted by `room`.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+use super::room::{Room, Whole};
+use super::{ANSWER_PIECES_MAX, Budget, PIECE_BYTES, STALL_MAX, millis};
+
+/// What one answer holds of the budget.
+#[derive(Debug)]
+pub(in crate::front::http) struct Account {
+    budget: Arc<Budget>,
+    line: Option<Arc<Line>>,
+    pieces: Arc<Semaphore>,
+    /// In bytes.
+    pub(super) held: AtomicUsize,
+    /// When it last made a piece, or one was sent, in milliseconds since the budget began.
+    moved_at: AtomicU64,
+}
+
+/// A connection, as far as its answers have to know: how to cut it off.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    task: OnceLock<AbortHandle>,
+}
+
+impl Account {
+    pub(super) fn new(budget: Arc<Budget>, line: Option<Arc<Line>>) -> Account {
+        Account {
+            line,
+            pieces: Arc::new(Semaphore::new(ANSWER_PIECES_MAX)),
+            held: AtomicUsize::new(0),
+            moved_at: AtomicU64::new(budget.now()),
+            budget,
+        }
+    }
+
+    /// Waits for room for one piece. Those of a whole text share the room that it has.
+    pub(in crate::front::http) async fn reserve(self: &Arc<Account>, of: Option<&Whole>) -> Room {
+        let pieces = self.pieces.clone();
+        // First: what this answer has already made must be sent before it gets more of the budget.
+        let piece = pieces.acquire_owned().await.expect("the semaphore is never closed");
+        let bytes = match of {
+            // To wait for more would be to wait for oneself, where it has all there is.
+            Some(_) => None,
+            None => Some(self.budget.reserve(&self.budget.room, PIECE_BYTES).await),
+        };
+        Room::new(self.clone(), bytes, piece)
+    }
+
+    /// Notes that something of it was sent.
+    pub(in crate::front::http) fn moved(&self) {
+        self.moved_at.store(self.budget.now(), Ordering::Relaxed);
+    }
+
+    /// When it last made a piece, or one was sent.
+    pub(super) fn moved_at(&self) -> u64 {
+        self.moved_at.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_stalled(&self, now: u64) -> bool {
+        self.held.load(Ordering::Relaxed) > 0 && now >= self.moved_at() + millis(STALL_MAX)
+    }
+
+    /// Cuts its connection off; how many bytes come free, `None` where there is nothing to cut off.
+    pub(super) fn cut_off(&self) -> Option<usize> {
+        let task = self.line.as_ref()?.task.get().filter(|task| !task.is_finished())?;
+        task.abort();
+        Some(self.held.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn hold(&self, bytes: usize) {
+        self.moved();
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn let_go(&self, bytes: usize) {
+        self.moved();
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Line {
+    /// How to cut it off: its task ends, and with it everything that was made for it.
+    pub(crate) fn cut_with(&self, task: AbortHandle) {
+        // Set once, when the connection begins.
+        let _ = self.task.set(task);
+    }
+}

@@ -1,0 +1,109 @@
+//! What the description of the API says of types that the engine has.
+//!
+//! The engine knows no API, and answers hold its own types, which write themselves as JSON. These have the same
+//! names and the same fields; only `utoipa` reads them, and none is ever made. A test of `http/openapi` compares
+//! them with what the engine writes.
+
+use utoipa::ToSchema;
+
+/// Who holds a lease.
+#[derive(ToSchema)]
+pub struct Instance {
+    /// A random ID: a process that is restarted is another instance.
+    pub id: String,
+    /// The machine it runs on.
+    pub host: String,
+    /// Its process ID there.
+    pub pid: u32,
+    /// The version of keymill.
+    pub version: String,
+    /// When it started.
+    pub started_at: String,
+}
+
+/// What a key is to its space.
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It cannot be a key of this space.
+    Invalid,
+    /// It can be, and was not handed out.
+    Unissued,
+    /// It was granted to an instance, which may have handed it out.
+    Leased,
+    /// It was handed out.
+    Issued,
+    /// It is never issued: the blocklist matches it, or it was an alias.
+    Skipped,
+    /// It is an alias.
+    Alias,
+    /// It was in use before this space was.
+    Imported,
+    /// It is available in the pool.
+    Available,
+    /// It is in the pool, reserved for an instance that may hand it out.
+    Reserved,
+    /// It has expired or was retired, and is never handed out again.
+    Retired,
+    /// It can be a key of this keyspace, but nothing is recorded about it.
+    Unknown,
+}
+
+/// How this instance is.
+#[derive(ToSchema)]
+pub struct Health {
+    /// Whether every keyspace that was asked for can be served right now.
+    pub ready: bool,
+    /// Current problems, including those that do not prevent the instance from serving.
+    pub problems: Vec<HealthProblem>,
+}
+
+/// A problem of an instance.
+#[derive(ToSchema)]
+pub struct HealthProblem {
+    /// Stable, for programs: `store_unavailable`, `store_rolled_back`, `exhausted`, …
+    pub code: String,
+    /// The keyspace concerned, if it is a single one.
+    pub space: Option<String>,
+    /// A description for people.
+    pub detail: String,
+}
+
+/// One permanent setting in which two definitions differ.
+#[derive(ToSchema)]
+pub struct Difference {
+    /// The setting.
+    pub setting: String,
+    /// What the store has.
+    pub stored: String,
+    /// What was asked for.
+    pub asked: String,
+}
+
+/// Why a range of ordinals is on record.
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// Granted to an instance, to make keys of.
+    Lease,
+    /// Skipped by `space advance`: which keys of it were handed out is not recorded.
+    Advance,
+    /// Written into the pool of a keyspace.
+    Fill,
+    /// The time in which an instance held a worker of a snowflake keyspace.
+    Window,
+}
+
+/// An instance as the store knows it.
+#[derive(ToSchema)]
+pub struct InstanceRecord {
+    /// The instance.
+    #[serde(flatten)]
+    pub instance: Instance,
+    /// Where it can be reached.
+    pub address: Option<String>,
+    /// When it last reported to the store.
+    pub seen_at: String,
+    /// When it stopped, if it reported that.
+    pub stopped_at: Option<String>,
+}
