@@ -32,8 +32,8 @@ pub(super) struct Asked {
 impl Asked {
     /// Takes down what is needed of a request, before it is routed.
     pub(super) fn new(state: &State, origin: &Origin, request: &Request<Incoming>) -> Asked {
-        let shown = tracing::enabled!(tracing::Level::DEBUG)
-            .then(|| (request.method().clone(), request.uri().path().to_owned()));
+        let shown =
+            logs_requests().then(|| (request.method().clone(), request.uri().path().to_owned()));
         let rules = state.address_rules.load();
         Asked {
             id: origin.request_id(request.headers()),
@@ -63,6 +63,11 @@ impl Asked {
         }
         answer.headers_mut().insert(&REQUEST_ID, self.id);
     }
+}
+
+/// Whether every request gets a line in the log.
+pub(super) fn logs_requests() -> bool {
+    tracing::enabled!(tracing::Level::DEBUG)
 }
 
 /// Refuses a request that no route may see.
