@@ -277,15 +277,17 @@ impl State {
 /// An answer of bytes that are there already.
 fn full(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut answer = Response::new(Either::Left(Full::new(body.into())));
-    label(answer.headers_mut(), content_type);
+    label(answer.headers_mut(), HeaderValue::from_static(content_type));
     answer
 }
 
 /// Says what such an answer is, and that nobody may keep it.
-fn label(headers: &mut HeaderMap, content_type: &'static str) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, guard::nosniff());
+fn label(headers: &mut HeaderMap, content_type: HeaderValue) {
+    // Made once: `from_static` looks at every byte, wherever it is called.
+    static NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::CACHE_CONTROL, NO_STORE.clone());
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, guard::NOSNIFF.clone());
 }
 
 /// Refuses a percent sign that is not followed by two hexadecimal digits, and text that is

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
+use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use keymill_core::KeyText;
 use keymill_engine::operations::{Service, Space};
@@ -23,6 +24,10 @@ use super::origin::REQUEST_ID;
 use super::take::{JSON, PLAIN, wants_plain};
 use super::{Body, Http, checks, label};
 use crate::metrics::Route;
+
+/// The content types, made once.
+static AS_PLAIN: HeaderValue = HeaderValue::from_static(PLAIN);
+static AS_JSON: HeaderValue = HeaderValue::from_static(JSON);
 
 /// The largest header map of a request that becomes that of its answer. It stays with the connection, which
 /// would otherwise keep, while it is idle, what one request with a hundred headers needed.
@@ -77,9 +82,9 @@ impl Http {
         checks::check(&self.origin, request).ok()?;
         let key = default.take_now(&self.state.service, name)?;
         let (content_type, body) = match route {
-            Route::Take if !wants_plain(request) => (JSON, json(name, &key)),
-            Route::Take => (PLAIN, [&*key, b"\n"].concat().into()),
-            _ => (PLAIN, Bytes::copy_from_slice(&key)),
+            Route::Take if !wants_plain(request) => (&AS_JSON, json(name, &key)),
+            Route::Take => (&AS_PLAIN, [&*key, b"\n"].concat().into()),
+            _ => (&AS_PLAIN, Bytes::copy_from_slice(&key)),
         };
         let id = self.origin.request_id(request.headers());
         let mut headers = mem::take(request.headers_mut());
@@ -88,7 +93,7 @@ impl Http {
         } else {
             headers = HeaderMap::new();
         }
-        label(&mut headers, content_type);
+        label(&mut headers, content_type.clone());
         headers.insert(&REQUEST_ID, id);
         let mut answer = Response::new(Either::Left(Full::new(body)));
         *answer.headers_mut() = headers;
