@@ -151,14 +151,7 @@ impl Service {
     /// reference count that all threads would have to share; `None` where that is not possible.
     #[inline]
     pub fn take_now(&self, space: &str) -> Option<KeyText> {
-        let spaces = self.inner.spaces.shard(space).load();
-        let space = spaces.get(space).filter(|space| !space.special.load(Ordering::Relaxed))?;
-        let ordinals = space.mill.try_draw(1).ok()??;
-        // After the draw: it may be the first of a new generation.
-        let codec = space.codec();
-        let key = codec.key(ordinals.start);
-        let blocked = space.blocklist.load().blocks(codec.shape().after_prefix(&key));
-        (!blocked && !space.keys.skips().contains(ordinals.start)).then_some(key)
+        self.inner.spaces.shard(space).load().get(space)?.take_now()
     }
 
     /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
@@ -317,6 +310,20 @@ pub(super) async fn yield_often(fruitless: u64, tried: u64) {
 }
 
 impl Space {
+    /// Takes one key without waiting; `None` where that is not possible.
+    #[inline]
+    pub fn take_now(&self) -> Option<KeyText> {
+        if self.special.load(Ordering::Relaxed) {
+            return None;
+        }
+        let ordinals = self.mill.try_draw(1).ok()??;
+        // After the draw: it may be the first of a new generation.
+        let codec = self.codec();
+        let key = codec.key(ordinals.start);
+        let blocked = self.blocklist.load().blocks(codec.shape().after_prefix(&key));
+        (!blocked && !self.keys.skips().contains(ordinals.start)).then_some(key)
+    }
+
     /// Refuses where there is nothing to take.
     fn check_takeable(&self) -> Result<(), ServiceError> {
         if self.is_digest() {

@@ -1,7 +1,7 @@
 //! HTTP: the routes, from the two hot ones to the pages for people.
 //!
-//! `server` hands every request to [`Http::answer`]. Takes are matched by hand and answered
-//! without a router, because they are nearly all of the traffic; the rest is axum's.
+//! `server` hands every request to [`Http::answer`], unless `single` has answered it. Takes are matched by
+//! hand and answered without a router, because they are nearly all of the traffic; the rest is axum's.
 
 mod aliases;
 mod ask;
@@ -22,6 +22,7 @@ mod params;
 mod pieces;
 mod pool;
 mod problem;
+mod single;
 mod spaces;
 mod take;
 mod used;
@@ -39,7 +40,8 @@ use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::{Method, Request, Response, header};
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response};
 use keymill_engine::operations::Service;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -55,6 +57,7 @@ use crate::front::addresses::AddressRules;
 use crate::metrics::{Metrics, Refusal, Route};
 use checks::Asked;
 use origin::{Origin, Origins};
+use single::DefaultSpace;
 
 /// An answer's body: bytes that are there already; or whatever axum made, or is made in pieces.
 pub type Body = Either<Full<Bytes>, AxumBody>;
@@ -76,7 +79,7 @@ pub struct Http {
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     service: Service,
-    default_space: Arc<str>,
+    default_space: Arc<DefaultSpace>,
     metrics: Arc<Metrics>,
     /// The largest body of a request.
     body_max: Arc<AtomicUsize>,
@@ -99,7 +102,7 @@ impl Http {
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
         let state = State {
             service,
-            default_space: default_space.into(),
+            default_space: Arc::new(DefaultSpace::new(default_space)),
             metrics,
             body_max: Arc::new(AtomicUsize::new(body_max)),
             address_rules: Arc::default(),
@@ -274,11 +277,17 @@ impl State {
 /// An answer of bytes that are there already.
 fn full(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut answer = Response::new(Either::Left(Full::new(body.into())));
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, guard::nosniff());
+    label(answer.headers_mut(), HeaderValue::from_static(content_type));
     answer
+}
+
+/// Says what such an answer is, and that nobody may keep it.
+fn label(headers: &mut HeaderMap, content_type: HeaderValue) {
+    // Made once: `from_static` looks at every byte, wherever it is called.
+    static NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::CACHE_CONTROL, NO_STORE.clone());
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, guard::NOSNIFF.clone());
 }
 
 /// Refuses a percent sign that is not followed by two hexadecimal digits, and text that is

@@ -3,7 +3,6 @@
 //! A worker runs one task of these for each connection. There are no timers in it: `sweep` looks at
 //! what a connection does and gives it orders, which it hears at its next poll.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::TcpStream as StdTcpStream;
 use std::pin::pin;
@@ -20,7 +19,7 @@ use tokio::net::TcpStream;
 
 use super::activity::{Activity, Order};
 use super::stream::Counted;
-use super::under_way::UnderWay;
+use super::under_way::{Answering, UnderWay};
 use crate::front::http::Http;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -52,12 +51,17 @@ impl Served {
 pub(super) async fn serve(stream: StdTcpStream, served: Arc<Served>) -> Result<(), BoxError> {
     let stream = TokioIo::new(Counted::new(TcpStream::from_std(stream)?, served.clone()));
     let asked = served.clone();
-    let answer = service_fn(move |request: Request<Incoming>| {
+    let answer = service_fn(move |mut request: Request<Incoming>| {
         let under_way = UnderWay::begin(&asked, request.version());
-        async move {
-            let Ok(answer) = under_way.http().answer(request).await;
-            Ok::<_, Infallible>(under_way.answer(answer))
+        // At once, and not when hyper polls for it: hyper looks for more from the client in between, and has to
+        // do that in a new buffer while the request still refers to the old one.
+        if let Some(answer) = under_way.http().answer_now(&mut request) {
+            return Answering::Now(Some(under_way.answer(answer)));
         }
+        Answering::Later(Box::pin(async move {
+            let Ok(answer) = under_way.http().answer(request).await;
+            under_way.answer(answer)
+        }))
     });
     let mut protocols = auto::Builder::new(TokioExecutor::new());
     protocols.http1().header_read_timeout(None::<Duration>).max_buf_size(BUFFER_MAX);

@@ -12,6 +12,10 @@ use tokio::net::TcpStream;
 
 use super::connection::Served;
 
+/// Up to this length, the header and the body of an answer are put together here: `send` is a shorter way
+/// through the system than `writev`, by more than it takes to copy so few bytes.
+const JOINED_MAX: usize = 512;
+
 /// How much of what a client still sends is read and thrown away at the end.
 const DISCARDED_MAX: usize = 256 << 10;
 
@@ -72,6 +76,15 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        if len <= JOINED_MAX {
+            let (mut joined, mut at) = ([0; JOINED_MAX], 0);
+            for slice in slices {
+                joined[at..at + slice.len()].copy_from_slice(slice);
+                at += slice.len();
+            }
+            return self.poll_write(context, &joined[..len]);
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         self.count(written)
     }

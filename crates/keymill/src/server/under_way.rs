@@ -3,17 +3,18 @@
 //! `connection` makes one for each request. It counts, also when the request is given up half-way,
 //! and says so on the last answer of a connection. It never looks into a request.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Response, Version};
 
 use super::activity::Order;
 use super::connection::Served;
-use crate::front::http::Http;
+use crate::front::http::{Body, Http};
 
 /// A request that was begun and is not finished, until this is dropped.
 pub(super) struct UnderWay {
@@ -55,13 +56,31 @@ impl Drop for UnderWay {
     }
 }
 
+/// An answer that is there already, or is being made. Those that are being made are on the heap, so that
+/// the others, which are nearly all, are moved about in few bytes.
+pub(super) enum Answering {
+    Now(Option<Response<Answer<Body>>>),
+    Later(Pin<Box<dyn Future<Output = Response<Answer<Body>>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Answer<Body>>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Answering::Now(answer) => Poll::Ready(Ok(answer.take().expect("it is asked for once"))),
+            Answering::Later(answer) => answer.as_mut().poll(context).map(Ok),
+        }
+    }
+}
+
 /// The body of an answer, whose pieces are counted.
 pub(super) struct Answer<B> {
     body: B,
     under_way: UnderWay,
 }
 
-impl<B: Body + Unpin> Body for Answer<B> {
+impl<B: HttpBody + Unpin> HttpBody for Answer<B> {
     type Data = B::Data;
     type Error = B::Error;
 

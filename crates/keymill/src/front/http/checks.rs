@@ -17,6 +17,26 @@ use crate::front::addresses::ClientAddress;
 /// The longest `Host`: a name of 253 characters, and a port.
 const HOST_LEN_MAX: usize = 260;
 
+/// Which bytes a `Host` may have. It is looked at for every request.
+static FITS_HOST: [bool; 256] = {
+    let mut fits = [false; 256];
+    let others = b"-._~:[]%!$&'()*+,;=";
+    let mut byte = 0_u8;
+    loop {
+        fits[byte as usize] = byte.is_ascii_alphanumeric();
+        if byte == u8::MAX {
+            break;
+        }
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        fits[others[at] as usize] = true;
+        at += 1;
+    }
+    fits
+};
+
 /// What is answered when all connections are in use: what tells whether the instance is well, and how it fares.
 const STILL_ANSWERED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
@@ -32,8 +52,8 @@ pub(super) struct Asked {
 impl Asked {
     /// Takes down what is needed of a request, before it is routed.
     pub(super) fn new(state: &State, origin: &Origin, request: &Request<Incoming>) -> Asked {
-        let shown = tracing::enabled!(tracing::Level::DEBUG)
-            .then(|| (request.method().clone(), request.uri().path().to_owned()));
+        let shown =
+            logs_requests().then(|| (request.method().clone(), request.uri().path().to_owned()));
         let rules = state.address_rules.load();
         Asked {
             id: origin.request_id(request.headers()),
@@ -65,6 +85,11 @@ impl Asked {
     }
 }
 
+/// Whether every request gets a line in the log.
+pub(super) fn logs_requests() -> bool {
+    tracing::enabled!(tracing::Level::DEBUG)
+}
+
 /// Refuses a request that no route may see.
 pub(super) fn check(origin: &Origin, request: &Request<Incoming>) -> Result<(), Problem> {
     if origin.is_reserved && !STILL_ANSWERED.contains(&request.uri().path()) {
@@ -85,8 +110,7 @@ fn check_host(request: &Request<Incoming>) -> Result<(), Problem> {
         (None, None) => return Ok(()),
         (Some(host), None) => host.as_bytes(),
     };
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(byte);
-    if host.len() > HOST_LEN_MAX || !host.iter().all(fits) {
+    if host.len() > HOST_LEN_MAX || !host.iter().all(|byte| FITS_HOST[usize::from(*byte)]) {
         return Err(bad_host("its `Host` header names no host"));
     }
     Ok(())

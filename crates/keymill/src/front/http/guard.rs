@@ -9,13 +9,11 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// No browser may guess another type than the one that an answer says.
-pub(super) fn nosniff() -> HeaderValue {
-    HeaderValue::from_static("nosniff")
-}
+pub(super) static NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// Adds them to the answer for a path.
 pub(super) fn add(headers: &mut HeaderMap, is_page: bool) {
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff());
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF.clone());
     if is_page {
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

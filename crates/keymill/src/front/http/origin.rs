@@ -61,9 +61,8 @@ impl Origin {
             return given.clone();
         }
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut id = String::with_capacity(self.prefix.len() + 16);
-        id.push_str(&self.prefix);
-        push_hex(&mut id, number);
+        // In a vector without room to spare: to share any other takes a second allocation.
+        let id = hex(number, |digits| [self.prefix.as_bytes(), digits].concat());
         HeaderValue::from_maybe_shared(bytes::Bytes::from(id)).expect("hexadecimal digits and `-`")
     }
 
@@ -89,13 +88,15 @@ fn is_sane(id: &[u8]) -> bool {
     (1..=ID_LEN_MAX).contains(&id.len()) && id.iter().all(fits)
 }
 
-/// Appends a number without the machinery of `format!`.
-fn push_hex(text: &mut String, number: u64) {
-    let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
-    for place in (0..digits).rev() {
-        let digit = u32::try_from((number >> (4 * place)) & 0xf).expect("four bits");
-        text.push(char::from_digit(digit, 16).expect("four bits"));
+/// Writes a number in hexadecimal without the machinery of `format!`.
+fn hex<T>(number: u64, written: impl FnOnce(&[u8]) -> T) -> T {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'0'; 16];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]);
     }
+    let zeros = text.iter().take(15).take_while(|digit| **digit == b'0').count();
+    written(&text[zeros..])
 }
 
 #[cfg(test)]

@@ -15,6 +15,11 @@ use super::pieces::{self, Form, SMALL_MAX};
 use super::{Body, Problem, State, check_encoding, full};
 use crate::front::view::Keys;
 
+/// The content type of keys in lines, and of a single one.
+pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
+/// That of keys in an object.
+pub(super) const JSON: &str = "application/json";
+
 /// From how many keys on a take is worth a turn of its own: some hundredths of a millisecond.
 const COUNT_OF_A_TURN: u32 = 256;
 
@@ -78,7 +83,7 @@ pub(super) async fn post(
                 body.put_u8(b'\n');
             })
             .await?;
-        return Ok(full("text/plain; charset=utf-8", body.freeze()));
+        return Ok(full(PLAIN, body.freeze()));
     }
     let mut body = BytesMut::with_capacity((key_len + 3) * count as usize + name.len() + 32);
     // Names and keys are made of characters that JSON need not escape.
@@ -96,7 +101,7 @@ pub(super) async fn post(
         .await?;
     body.truncate(body.len() - 1);
     body.put_slice(b"]}\n");
-    Ok(full("application/json", body.freeze()))
+    Ok(full(JSON, body.freeze()))
 }
 
 /// Takes one key from the default keyspace, as plain text.
@@ -116,22 +121,22 @@ pub(super) async fn get_key(
     request: &Request<Incoming>,
 ) -> Result<Response<Body>, Problem> {
     let named = named(request.uri())?;
-    let name = named.as_deref().unwrap_or(&state.default_space);
+    let name = named.as_deref().unwrap_or(&state.default_space.name);
     if let Some(key) = state.service.take_now(name) {
-        return Ok(full("text/plain; charset=utf-8", bytes::Bytes::copy_from_slice(&key)));
+        return Ok(full(PLAIN, bytes::Bytes::copy_from_slice(&key)));
     }
     let space = state.service.space(name).await?;
     let mut body = BytesMut::with_capacity(space.codec().text_len_max());
     state.service.take(&space, 1, "", |key| body.put_slice(key)).await?;
-    Ok(full("text/plain; charset=utf-8", body.freeze()))
+    Ok(full(PLAIN, body.freeze()))
 }
 
 /// Answers a `HEAD` of it: what a `GET` would say, as far as that is known without taking a key.
 pub(super) async fn head(state: &State, uri: &Uri) -> Result<Response<Body>, Problem> {
     let named = named(uri)?;
-    let space = state.service.space(named.as_deref().unwrap_or(&state.default_space)).await?;
+    let space = state.service.space(named.as_deref().unwrap_or(&state.default_space.name)).await?;
     space.check_take()?;
-    Ok(full("text/plain; charset=utf-8", bytes::Bytes::new()))
+    Ok(full(PLAIN, bytes::Bytes::new()))
 }
 
 /// The keyspace that a query names.
@@ -155,7 +160,7 @@ fn check_numbers(space: &Space) -> Result<(), Problem> {
 }
 
 /// Whether the caller would rather have plain text than JSON.
-fn wants_plain(request: &Request<Incoming>) -> bool {
+pub(super) fn wants_plain(request: &Request<Incoming>) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     accept.is_some_and(prefers_plain)
 }

@@ -1,5 +1,8 @@
 //! Taking keys over HTTP.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::Instance;
 
 fn is_key(text: &str) -> bool {
@@ -71,4 +74,66 @@ async fn bad_takes_are_told_what_is_wrong() {
     let answer =
         instance.send("PUT", "/v1/spaces/big", "content-type: application/json\r\n", &body).await;
     answer.is_problem(413, "body_too_large", "4096");
+}
+
+#[tokio::test]
+async fn a_take_says_the_same_whether_it_is_answered_at_once_or_not() {
+    let instance = Instance::start().await;
+    // The keyspace is opened by the first take, which waits.
+    assert_eq!(instance.call("GET", "/get-key").await.status, 200);
+    // A parameter that changes nothing is enough for the general way.
+    let ways = [
+        ("GET", "/get-key", "/get-key?space=default"),
+        ("POST", "/v1/spaces/default/keys", "/v1/spaces/default/keys?count=1"),
+    ];
+    for (method, at_once, general) in ways {
+        for accept in ["", "accept: text/plain\r\n", "accept: application/json\r\n"] {
+            let shown = async |path: &str| {
+                let answer = instance.send(method, path, accept, "").await;
+                assert_eq!(answer.status, 200, "{path}");
+                let names = answer.head.lines().filter(|line| {
+                    !line.starts_with("date:") && !line.starts_with("x-request-id:")
+                });
+                let head: Vec<String> = names.map(str::to_owned).collect();
+                let mut words = answer.body.split(|it: char| !it.is_ascii_alphanumeric());
+                let key = words.rfind(|word| is_key(word)).expect("a key").to_owned();
+                (head, answer.body.replace(&key, "<key>"))
+            };
+            assert_eq!(shown(at_once).await, shown(general).await, "{method} {at_once} {accept}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_has_no_header_of_its_request() {
+    let instance = Instance::start().await;
+    let expected = [
+        "cache-control",
+        "content-length",
+        "content-type",
+        "date",
+        "x-content-type-options",
+        "x-request-id",
+    ];
+    let mut stream = TcpStream::connect(instance.address).await.unwrap();
+    // Few, as from a program, and many, as from a browser behind some proxies.
+    for count in [0, 1, 10, 40, 3, 0] {
+        let mut request = "GET /get-key HTTP/1.1\r\nhost: a\r\n".to_owned();
+        for number in 0..count {
+            request += &format!("x-own-{number}: {number}\r\ncookie: a={number}\r\n");
+        }
+        stream.write_all((request + "\r\n").as_bytes()).await.unwrap();
+        let mut answer = [0; 1024];
+        let len = stream.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..len]).into_owned();
+        let (head, key) = answer.split_once("\r\n\r\n").expect("a whole answer");
+        let mut names: Vec<&str> =
+            head.lines().skip(1).filter_map(|line| Some(line.split_once(':')?.0)).collect();
+        names.sort_unstable();
+        assert_eq!(
+            (names.as_slice(), is_key(key)),
+            (expected.as_slice(), true),
+            "{count}: {answer}"
+        );
+    }
 }
