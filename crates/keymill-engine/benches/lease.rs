@@ -60,11 +60,11 @@ async fn measure(kind: &str, url: &str) {
 /// The median time of a lease.
 async fn time(store: &Store, space: &str, instance: &Instance) -> Duration {
     let mut times = Vec::new();
-    let mut last = None;
+    let (mut last, floor) = (None, floor(store).await);
     for _ in 0..TIMED {
-        let ask = ask(store, space, instance, last).await;
+        let ask = ask(space, instance, last);
         let begin = Instant::now();
-        last = Some(store.leases.lease(&ask).await.unwrap().lease);
+        last = Some(store.leases.lease(&ask, &floor).await.unwrap().lease);
         times.push(begin.elapsed());
     }
     times.sort_unstable();
@@ -84,11 +84,11 @@ async fn throughput(store: &Store, spaces: u32) -> f64 {
         let store = store.clone();
         tasks.spawn(async move {
             let instance = Instance::this_process();
-            let ask = ask(&store, &space, &instance, None).await;
+            let (ask, floor) = (ask(&space, &instance, None), floor(&store).await);
             let mut count = 0_u32;
             while begin.elapsed() < BUSY {
                 // One that was too late for its turn tries again.
-                count += u32::from(store.leases.lease(&ask).await.is_ok());
+                count += u32::from(store.leases.lease(&ask, &floor).await.is_ok());
             }
             count
         });
@@ -111,13 +111,12 @@ async fn make_space(store: &Store, name: &str) -> String {
     name
 }
 
-async fn ask(store: &Store, space: &str, instance: &Instance, last_lease: Option<u64>) -> LeaseAsk {
+fn ask(space: &str, instance: &Instance, last_lease: Option<u64>) -> LeaseAsk {
     LeaseAsk {
         space: space.to_owned(),
         instance: instance.clone(),
         size: 1_000,
         share: 64,
-        floor: floor(store).await,
         last_lease,
         spent: last_lease.into_iter().collect(),
     }

@@ -211,12 +211,12 @@ impl Bench {
     }
 
     async fn claim(&self, space: &Space, size: u64, after: i64) -> (usize, i64) {
-        let ask = self.claim_ask(space, size, after).await;
-        let claim = self.store.rows.as_ref().unwrap().pools.claim(&ask).await.unwrap();
+        let (ask, floor) = (self.claim_ask(space, size, after), self.floor().await);
+        let claim = self.store.rows.as_ref().unwrap().pools.claim(&ask, &floor).await.unwrap();
         (claim.keys.len(), claim.keys.last().map_or(after, |last| last.id + 1))
     }
 
-    async fn claim_ask(&self, space: &Space, size: u64, after: i64) -> ClaimAsk {
+    fn claim_ask(&self, space: &Space, size: u64, after: i64) -> ClaimAsk {
         ClaimAsk {
             space: space.name.clone(),
             instance: self.instance.clone(),
@@ -227,7 +227,6 @@ impl Bench {
             reserve_max: Duration::from_secs(300),
             ttl: None,
             last: None,
-            floor: self.floor().await,
         }
     }
 
@@ -258,12 +257,11 @@ impl Bench {
         if pooled {
             let fill = Filling::Add(60_000);
             self.service.fill_pool(&other.name, fill, |_, _| {}).await.unwrap();
-            let mut ask = self.claim_ask(&other, 10_000, i64::MIN).await;
+            let mut ask = self.claim_ask(&other, 10_000, i64::MIN);
             ask.reserve = true;
+            let (rows, floor) = (self.store.rows.as_ref().unwrap(), self.floor().await);
             for _ in 0..6 {
-                reserved.extend(
-                    self.store.rows.as_ref().unwrap().pools.claim(&ask).await.unwrap().keys,
-                );
+                reserved.extend(rows.pools.claim(&ask, &floor).await.unwrap().keys);
             }
         }
         let reserved = Arc::new(reserved);
@@ -284,12 +282,11 @@ impl Bench {
                         pooled,
                         ttl: None,
                         last: None,
-                        floor: floor.clone(),
                     };
-                    let store = store.clone();
+                    let (store, floor) = (store.clone(), floor.clone());
                     async move {
                         // One that waited too long for its turn tries again.
-                        let _ = store.rows.as_ref().unwrap().use_log.note(&uses).await;
+                        let _ = store.rows.as_ref().unwrap().use_log.note(&uses, &floor).await;
                     }
                 },
                 &other,
@@ -378,12 +375,12 @@ impl Bench {
                 instance: self.instance.clone(),
                 size: 1_000,
                 share: 64,
-                floor: self.floor().await,
                 last_lease: None,
                 spent: Vec::new(),
             };
+            let floor = self.floor().await;
             let begin = Instant::now();
-            let grant = self.store.leases.lease(&ask).await.unwrap();
+            let grant = self.store.leases.lease(&ask, &floor).await.unwrap();
             let settled = Confirm {
                 space: space.name.clone(),
                 reached: grant.mark,

@@ -31,7 +31,7 @@
 //! - [`operations`]: what a front calls: take, explain, names, pools, spaces.
 //! - `supply`: what keeps sources filled in the background: leases, windows, claims.
 //! - `source`: what takes draw from, in memory: leased ordinals, ticks of a window, claimed keys, UUIDs.
-//! - `fence`: a store with its floors: every change is made sure of before anything of it leaves.
+//! - `fence`: a store with its floors: the only way to a change, which is made sure of before anything of it leaves.
 //! - [`store`]: databases, and only databases; with the marks and the floor file that they compare.
 //! - [`space`]: what a keyspace is: definition, settings, from ordinals to keys, secrets, digests.
 //! - [`instance`], [`clock`]: this process, and the time.

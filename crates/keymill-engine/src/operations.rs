@@ -27,7 +27,6 @@ mod use_log;
 mod used;
 mod uuids;
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -57,12 +56,12 @@ pub use take::Taken;
 pub use unwritten::{Unwritten, Withdrawn};
 
 use crate::clock::Clock;
-use crate::fence::floors::Floors;
+use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
 use crate::instance::Instance;
 use crate::space::secret::Master;
 use crate::store::{Finding, Place, Store};
-use crate::supply::leases::{GiveBacks, give_back_all};
+use crate::supply::leases::GiveBacks;
 
 /// How long a command takes to give back what it holds.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
@@ -74,7 +73,7 @@ const GIVE_BACKS_MAX: usize = 500;
 pub struct Setup {
     /// Where spaces and leases are on record.
     pub store: Store,
-    /// The folder whose floor file this instance keeps.
+    /// The folder where this instance keeps what it has seen of the store.
     pub data_dir: PathBuf,
     /// The secret that the user set, if any.
     pub secret: Option<Master>,
@@ -115,8 +114,8 @@ pub struct Service {
 
 #[derive(Debug)]
 struct Inner {
-    store: Arc<Store>,
-    floors: Arc<Floors>,
+    /// The store, and what was seen of it.
+    fence: Arc<Fence>,
     /// None where the service was started to read, and nobody gave one.
     master: Option<Master>,
     blocklist: ArcSwap<Blocklist>,
@@ -128,7 +127,6 @@ struct Inner {
     clock: Clock,
     require_existing: bool,
     unsafe_store: Option<String>,
-    instance: Instance,
     address: Mutex<Option<String>>,
     spaces: registry::Open,
     health: health::Watch,
@@ -154,36 +152,22 @@ impl Service {
     }
 
     async fn start_with(setup: Setup, needs_secret: bool) -> Result<Service, ServiceError> {
-        let store = Arc::new(setup.store);
-        let identity = store.admin.identity().await?;
-        let mut files = vec![setup.data_dir.join("floors.json")];
-        files.extend(store.admin.floor_file());
-        let floors = Floors::open(identity, files).map_err(|error| {
-            let problem = format!("the floor file {error}");
-            // Whoever holds it may be paused, and wake up.
-            match error.kind() {
-                io::ErrorKind::TimedOut => ServiceError::StoreUnavailable(problem),
-                _ => ServiceError::Broken(problem),
-            }
-        })?;
+        let instance = Instance::this_process();
+        let fence = Arc::new(Fence::open(setup.store, &setup.data_dir, instance).await?);
         let master = match setup.secret {
             Some(master) => Some(master),
-            None if needs_secret => {
-                Some(stored_secret(&store, &floors, setup.require_existing).await?)
-            }
-            None => store.admin.secret(None).await?.map(Master::made_up),
+            None if needs_secret => Some(stored_secret(&fence, setup.require_existing).await?),
+            None => fence.store().admin.secret(None).await?.map(Master::made_up),
         };
         let runtime = tokio::runtime::Handle::current();
-        let floors = Arc::new(floors);
-        let (to, known) = (store.clone(), floors.clone());
+        let through = fence.clone();
         let give_back = move |backs| {
-            let (store, floors) = (to.clone(), known.clone());
-            async move { give_back_all(&store, &floors, backs).await }
+            let fence = through.clone();
+            async move { fence.give_back(backs).await }
         };
         let give_backs = GroupCommit::start(&runtime, GIVE_BACKS_MAX, |_| 1, give_back);
         let inner = Arc::new(Inner {
-            store,
-            floors,
+            fence,
             master,
             blocklist: ArcSwap::from_pointee(setup.blocklist),
             alias_rules: ArcSwap::from_pointee(setup.alias_rules),
@@ -193,7 +177,6 @@ impl Service {
             clock: setup.clock,
             require_existing: setup.require_existing,
             unsafe_store: setup.unsafe_store,
-            instance: Instance::this_process(),
             address: Mutex::default(),
             spaces: registry::Open::default(),
             health: health::Watch::default(),
@@ -238,17 +221,17 @@ impl Service {
 
     /// This process, as leases name it.
     pub fn instance(&self) -> &Instance {
-        &self.inner.instance
+        self.inner.fence.instance()
     }
 
     /// The store in words.
     pub fn place(&self) -> Place {
-        self.inner.store.admin.place()
+        self.store().admin.place()
     }
 
     /// What tells whether the store is safe to lease from, setting by setting.
     pub async fn check(&self) -> Result<Vec<Finding>, ServiceError> {
-        Ok(self.inner.store.admin.check().await?)
+        Ok(self.store().admin.check().await?)
     }
 
     /// How much of everything.
@@ -278,6 +261,11 @@ impl Service {
         self.master().ok_or_else(|| ServiceError::SecretMissing { space: space.to_owned() })
     }
 
+    /// The store, to read from: changes go through the fence.
+    fn store(&self) -> &Store {
+        self.inner.fence.store()
+    }
+
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks().spawn_on(task, &self.inner.runtime);
     }
@@ -299,11 +287,8 @@ impl Default for Limits {
 }
 
 /// The secret kept in the store; the first instance makes it.
-async fn stored_secret(
-    store: &Store,
-    floors: &Floors,
-    require_existing: bool,
-) -> Result<Master, ServiceError> {
+async fn stored_secret(fence: &Fence, require_existing: bool) -> Result<Master, ServiceError> {
+    let store = fence.store();
     if let Some(text) = store.admin.secret(None).await? {
         return Ok(Master::made_up(text));
     }
@@ -316,8 +301,7 @@ async fn stored_secret(
         let made = store.admin.secret(None).await?.map(Master::made_up);
         return made.ok_or(ServiceError::SecretMissing { space: space.name });
     }
-    spaces::check_store(floors)?;
-    let text = store.admin.secret(Some(&Master::random_text())).await?;
+    let text = fence.make_secret(&Master::random_text()).await?;
     let text = text.expect("a secret that was given to the store is there");
     Ok(Master::made_up(text))
 }

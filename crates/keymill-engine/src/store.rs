@@ -1,7 +1,7 @@
 //! The store: the durable truth about spaces and leases, in whatever database the user has.
 //!
-//! `operations` and `supply` call it once a lease or less, never on the way of a request that
-//! its mill can serve. Only the modules below this one know databases. One behaviour suite,
+//! The fence calls it once a lease or less, never on the way of a request that a mill can serve.
+//! Only the modules below this one know databases. One behaviour suite,
 //! `tests/it/store_behavior.rs`, holds every store to what is promised here.
 //!
 //! # Promises of every store

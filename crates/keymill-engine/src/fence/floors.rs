@@ -2,8 +2,8 @@
 //!
 //! A store that was rolled back to an earlier state (a restored backup, a failover that lost commits) would
 //! grant again what was granted before. Every request that changes a space therefore carries
-//! its floor, and the store refuses when it finds itself below it. `supply` raises the floor
-//! before a key of a new grant leaves; `heartbeat` raises it with what the others did.
+//! its floor, and the store refuses when it finds itself below it. The fence raises the floor
+//! before anything of a change leaves, and with what its heartbeat says the others did.
 //!
 //! Floors are kept in logs (`floors.log` in the data directory, `…-floors.log` beside a SQLite file)
 //! that processes share. Raising appends to them and reading follows them, so neither depends on how
@@ -100,6 +100,15 @@ impl Floors {
         Ok(Floor { store: self.store.clone(), mark: shared.known.floor(space) })
     }
 
+    /// The same of many spaces, in their order.
+    fn of_each(&self, spaces: &[String]) -> io::Result<Vec<Floor>> {
+        let mut shared = lock_shared(&self.shared);
+        shared.follow_all()?;
+        let of =
+            |space: &String| Floor { store: self.store.clone(), mark: shared.known.floor(space) };
+        Ok(spaces.iter().map(of).collect())
+    }
+
     /// The highest marks of all spaces seen.
     pub(crate) fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
         self.with_all(|known| known.iter().map(|(space, mark)| (space.to_owned(), mark)).collect())
@@ -144,6 +153,15 @@ impl Floors {
 pub(crate) async fn floor_of(floors: &Arc<Floors>, space: &str) -> Result<Floor, StoreError> {
     let (floors, space) = (floors.clone(), space.to_owned());
     blocking(move || floors.of(&space)).await
+}
+
+/// The floors of many spaces, in their order, read off the runtime's threads.
+pub(crate) async fn floors_of(
+    floors: &Arc<Floors>,
+    spaces: Vec<String>,
+) -> Result<Vec<Floor>, StoreError> {
+    let floors = floors.clone();
+    blocking(move || floors.of_each(&spaces)).await
 }
 
 /// The floors of all spaces, read off the runtime's threads.

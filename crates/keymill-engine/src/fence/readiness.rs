@@ -5,54 +5,54 @@
 
 use keymill_core::Generations;
 
+use super::Fence;
 use crate::space::codec::{EarlyName, Keys};
 use crate::store::{Confirm, ERA, Evidence, Mark, Store, StoreError};
 
 /// How many names one request asks for.
 const PAGE: u32 = 1_000;
 
-/// Makes ready to hand out ordinals below `end`, of a space that has come at least this far: their
-/// generations and early names are known when this returns.
-pub(crate) async fn reach(
-    store: &Store,
-    keys: &Keys,
-    end: u64,
-    reached: Mark,
-) -> Result<(), StoreError> {
-    let era = reached.revision / ERA;
-    if keys.is_ready(end, era) {
-        return Ok(());
+impl Fence {
+    /// Makes ready to hand out ordinals below `end`, of a space that has come at least this far: their
+    /// generations and early names are known when this returns.
+    pub(crate) async fn reach(
+        &self,
+        keys: &Keys,
+        end: u64,
+        reached: Mark,
+    ) -> Result<(), StoreError> {
+        let era = reached.revision / ERA;
+        if keys.is_ready(end, era) {
+            return Ok(());
+        }
+        let _reading = keys.reading().await;
+        if keys.is_ready(end, era) {
+            return Ok(());
+        }
+        if end > keys.capacity() {
+            follow_store(&self.store, keys, reached).await?;
+        }
+        let codec = keys.codec_now();
+        if end > codec.capacity() {
+            let (space, capacity) = (keys.space(), codec.capacity());
+            return Err(StoreError::Broken(format!(
+                "the store has granted ordinals of `{space}` up to {end}, but it has only {capacity}"
+            )));
+        }
+        let early = early_names(&self.store, keys.space(), reached, &codec).await?;
+        keys.take_in(early, &codec, era);
+        Ok(())
     }
-    let _reading = keys.reading().await;
-    if keys.is_ready(end, era) {
-        return Ok(());
-    }
-    if end > keys.capacity() {
-        follow_store(store, keys, reached).await?;
-    }
-    let codec = keys.codec_now();
-    if end > codec.capacity() {
-        let (space, capacity) = (keys.space(), codec.capacity());
-        return Err(StoreError::Broken(format!(
-            "the store has granted ordinals of `{space}` up to {end}, but it has only {capacity}"
-        )));
-    }
-    let early = early_names(store, keys.space(), reached, &codec).await?;
-    keys.take_in(early, &codec, era);
-    Ok(())
-}
 
-/// Makes ready to hand out every ordinal of a space as it is now, which is not below `floor`; how
-/// many they are, and the era that this holds for.
-pub(crate) async fn all_ready(
-    store: &Store,
-    keys: &Keys,
-    floor: Mark,
-) -> Result<(u64, u64), StoreError> {
-    let mark = follow_store(store, keys, floor).await?;
-    let capacity = keys.capacity();
-    reach(store, keys, capacity, mark).await?;
-    Ok((capacity, mark.revision / ERA))
+    /// Makes ready to hand out every ordinal of a space as it is now, which is not below what was seen of it;
+    /// how many they are, and the era that this holds for.
+    pub(crate) async fn reach_all(&self, keys: &Keys) -> Result<(u64, u64), StoreError> {
+        let seen = self.floor(keys.space()).await?.mark;
+        let mark = follow_store(&self.store, keys, seen).await?;
+        let capacity = keys.capacity();
+        self.reach(keys, capacity, mark).await?;
+        Ok((capacity, mark.revision / ERA))
+    }
 }
 
 /// Takes in the generations that the store has; how far the space has come there.

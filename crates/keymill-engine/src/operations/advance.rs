@@ -1,7 +1,7 @@
 //! Advancing: a space whose store was rolled back goes on beyond everything that may be in use.
 //!
-//! How far that is, floors tell: those of this data directory, and those that living instances wrote
-//! into the store when they found it below what they had seen. Where there are none, only the user
+//! How far that is, tells what was seen: by this data directory, and by living instances, which wrote
+//! it into the store when they found it below that. Where there are none, only the user
 //! knows: by an ordinal, or by the keys in use.
 
 use std::collections::HashMap;
@@ -12,7 +12,6 @@ use keymill_core::Located;
 use super::input::check_space;
 use super::spaces::bad_setting;
 use super::{Service, ServiceError, Space};
-use crate::fence::floors::{floor_of, raise_to};
 use crate::space::{Kind, Timeline, Tuning};
 use crate::store::{Confirm, Evidence, InstancePage, LeasePage, Mark, Purpose, SpaceRecord};
 
@@ -134,13 +133,11 @@ impl Service {
     ) -> Result<AdvancePlan, ServiceError> {
         check_space(name)?;
         let inner = &self.inner;
-        let floor = floor_of(&inner.floors, name).await?.mark;
-        let sighted = inner.store.spaces.sighted(name).await?.unwrap_or_default();
-        let before = inner.store.spaces.space(name).await?;
+        let seen = inner.fence.seen(name).await?;
+        let before = self.store().spaces.space(name).await?;
         if before.definition.kind == Kind::Digest && !ask.inputs_again {
-            return Err(digests_may_be_lost(&before, floor.max(sighted)));
+            return Err(digests_may_be_lost(&before, seen));
         }
-        let seen = floor.max(sighted);
         if let Some(keys) = ask.beyond.as_ref().filter(|keys| keys.longer > 0 && !ask.ignore_longer)
         {
             return Err(longer_keys(name, keys.longer));
@@ -162,7 +159,7 @@ impl Service {
         let next = ask.to.unwrap_or(0).max(beyond.unwrap_or(0)).min(after.capacity);
         let mut to = Mark { next, ..Mark::default() }.max(seen);
         if let Some(timeline) = after.definition.timeline()? {
-            let now_ms = inner.store.windows.clock_ms(inner.clock.now_ms()).await?;
+            let now_ms = self.store().windows.clock_ms(inner.clock.now_ms()).await?;
             // What was lost may include a longer window. Where nobody tells anything of what was lost,
             // the windows that may be in use are as long as they can be.
             let told =
@@ -183,9 +180,7 @@ impl Service {
 
     /// Moves a space on as planned.
     pub async fn advance(&self, plan: &AdvancePlan) -> Result<SpaceRecord, ServiceError> {
-        let (inner, name) = (&self.inner, &plan.before.name);
-        let record = inner.store.spaces.advance(name, plan.to, &inner.instance).await?;
-        raise_to(&inner.floors, name, record.mark).await?;
+        let record = self.inner.fence.advance(&plan.before.name, plan.to).await?;
         self.update_space(record.clone());
         Ok(record)
     }
@@ -207,7 +202,7 @@ impl Service {
                 evidence: Evidence::Mark,
                 skips_in: *last..first + 1,
             };
-            let names = self.inner.store.snapshots.confirm(&look).await?.skips;
+            let names = self.store().snapshots.confirm(&look).await?.skips;
             let in_use = some.iter().filter(|ordinal| names.binary_search(ordinal).is_err());
             let shown = |&ordinal: &u64| (ordinal, codec.key(ordinal).as_str().to_owned());
             highest.extend(in_use.map(shown).take(SHOWN - highest.len()));
@@ -230,7 +225,7 @@ impl Service {
         let mut largest: HashMap<String, [u64; 2]> = HashMap::new();
         let mut page = LeasePage { space: Some(name.to_owned()), after: None, limit: PAGE };
         loop {
-            let leases = self.inner.store.leases.leases(&page).await?;
+            let leases = self.store().leases.leases(&page).await?;
             let Some(last) = leases.last() else { break };
             page.after = Some((last.space.clone(), last.lease));
             for lease in leases.iter().filter(|it| it.purpose == Purpose::Lease) {
@@ -242,7 +237,7 @@ impl Service {
         largest.values().flatten().for_each(|&size| keep_largest(&mut any, size));
         let mut instances = InstancePage { after: None, limit: PAGE };
         loop {
-            let some = self.inner.store.instances.instances(&instances).await?;
+            let some = self.store().instances.instances(&instances).await?;
             let Some(last) = some.last() else { break };
             instances.after = Some(last.instance.id.clone());
             for it in some.iter().filter(|it| it.stopped_at.is_some()) {

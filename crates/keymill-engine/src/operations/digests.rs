@@ -8,15 +8,11 @@ use keymill_core::Located;
 use zeroize::Zeroizing;
 
 use super::{Service, ServiceError, Space};
-use crate::fence::floors::{Floors, floor_of};
+use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
-use crate::fence::make_sure_or_burn;
-use crate::fence::readiness::reach;
 use crate::space::digest::{Digester, Prepared};
 use crate::space::{Definition, DefinitionError, Kind};
-use crate::store::{
-    Confirm, DigestBatch, DigestInput, DigestKey, Evidence, SpaceRecord, Store, StoreError,
-};
+use crate::store::{DigestBatch, DigestInput, DigestKey, SpaceRecord, StoreError};
 
 /// How many keys are tried for an input, before the space counts as full.
 const TRIES_MAX: u8 = 128;
@@ -111,11 +107,11 @@ impl Service {
             let last = digests.last_of(space)?;
             // Names that are older than their generation may be spelt otherwise than a candidate is.
             let (capacity, reached) = (space.keys.capacity(), space.record().mark);
-            reach(&self.inner.store, &space.keys, capacity, reached).await?;
+            self.inner.fence.reach(&space.keys, capacity, reached).await?;
             match digests.find(space, &last, scope, inputs).await? {
                 Some(found) => return Ok(found),
                 None => {
-                    let record = self.inner.store.spaces.space(&space.name).await?;
+                    let record = self.store().spaces.space(&space.name).await?;
                     space.keys.follow(&record.definition)?;
                 }
             }
@@ -130,11 +126,8 @@ impl Service {
             return Ok(None);
         }
         let key = self.master_for(&record.name)?.digest_key(&record.name);
-        let writer = Arc::new(Writer {
-            space: record.name.clone(),
-            store: inner.store.clone(),
-            floors: inner.floors.clone(),
-        });
+        let (space, fence) = (record.name.clone(), inner.fence.clone());
+        let writer = Arc::new(Writer { space, fence });
         let commit = move |inputs| {
             let writer = writer.clone();
             async move { writer.write(inputs).await }
@@ -277,8 +270,7 @@ impl Space {
 /// What a commit needs.
 struct Writer {
     space: String,
-    store: Arc<Store>,
-    floors: Arc<Floors>,
+    fence: Arc<Fence>,
 }
 
 impl Writer {
@@ -291,22 +283,8 @@ impl Writer {
         let all = asked.iter().flatten();
         let generations = all.map(|(_, generations)| *generations).min().unwrap_or(1);
         let inputs = asked.into_iter().flatten().map(|(input, _)| input).collect();
-        let digests = &self.store.rows_of(&self.space)?.digests;
-        let floor = floor_of(&self.floors, &self.space).await?;
-        let batch = DigestBatch { space: self.space.clone(), inputs, generations, floor };
-        let digested = digests.digest(&batch).await?;
-        // An input that has its key already was found in a store that is not below the floor.
-        let made = batch.inputs.iter().zip(&digested.keys).find_map(|(input, key)| {
-            let key = key.as_ref().filter(|key| key.made.is_some())?;
-            Some(Evidence::Digest { hash: input.hash, key: key.key.clone() })
-        });
-        let change = Confirm {
-            space: self.space.clone(),
-            reached: digested.mark,
-            evidence: made.unwrap_or(Evidence::Mark),
-            skips_in: 0..0,
-        };
-        make_sure_or_burn(&self.store, &self.floors, &change).await?;
+        let batch = DigestBatch { space: self.space.clone(), inputs, generations };
+        let digested = self.fence.digest(&batch).await?;
         let mut keys = digested.keys.into_iter();
         Ok(sizes.into_iter().map(|size| keys.by_ref().take(size).collect()).collect())
     }

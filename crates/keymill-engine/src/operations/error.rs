@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::input::shown;
-use crate::fence::floors::OtherStore;
+use crate::fence::{FenceError, OtherStore};
 use crate::source::leased::NotReady;
 use crate::space::codec::GrowthError;
 use crate::space::digest::DigestError;
@@ -199,6 +199,16 @@ impl From<StoreError> for ServiceError {
             StoreError::Sealed(space) => ServiceError::Sealed(space),
             StoreError::NoWorker { .. } => ServiceError::NoWorker(error.to_string()),
             StoreError::Broken(problem) => ServiceError::Broken(problem),
+        }
+    }
+}
+
+impl From<FenceError> for ServiceError {
+    fn from(error: FenceError) -> ServiceError {
+        match error {
+            FenceError::Store(error) => error.into(),
+            FenceError::Busy(problem) => ServiceError::StoreUnavailable(problem),
+            FenceError::OtherStore(other) => other.into(),
         }
     }
 }

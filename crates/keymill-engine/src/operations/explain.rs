@@ -88,7 +88,7 @@ impl Service {
         if let Err(problem) = check_key(key) {
             return Ok(Explanation::invalid(problem));
         }
-        let record = self.inner.store.spaces.space(name).await?;
+        let record = self.store().spaces.space(name).await?;
         // The key may be of a generation that this instance has not met yet.
         space.keys.follow(&record.definition)?;
         if let Some(known) = self.name_of(&space, key).await? {
@@ -128,8 +128,7 @@ impl Service {
             (State::Unissued, "it has not been leased to any instance yet".to_owned(), None)
         } else {
             let returned = record.returned.contains(ordinal);
-            let lease =
-                self.inner.store.leases.lease_of(name, ordinal).await?.filter(|_| !returned);
+            let lease = self.store().leases.lease_of(name, ordinal).await?.filter(|_| !returned);
             let found = self.found(&space, canonical.as_str()).await?;
             let is_row = found.is_some();
             let (state, reason) = match found {

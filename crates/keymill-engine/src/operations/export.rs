@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use super::input::check_space;
 use super::{Service, ServiceError};
-use crate::fence::floors::{floor_of, raise_to};
 use crate::store::{Created, MovedRow, MovedSpace, Part, RowsPage, SpaceRecord, StoreError};
 
 /// The version of the file's format.
@@ -78,7 +77,7 @@ pub struct MovedFile<'a> {
 impl Service {
     /// The identity of the store, by which an export names the one that it is for.
     pub async fn store_identity(&self) -> Result<String, ServiceError> {
-        Ok(self.inner.store.admin.identity().await?)
+        Ok(self.store().admin.identity().await?)
     }
 
     /// Writes a sealed keyspace as lines for one other store; `each` is given every line. A keyspace
@@ -92,7 +91,7 @@ impl Service {
         mut each: impl FnMut(&str) -> Result<(), ServiceError> + Send,
     ) -> Result<Exported, ServiceError> {
         check_space(name)?;
-        let store = &self.inner.store;
+        let store = self.store();
         let record = store.spaces.space(name).await?;
         if !record.sealed {
             return Err(ServiceError::BadImport(format!(
@@ -156,7 +155,7 @@ impl Service {
         for_store: &str,
         replace: bool,
     ) -> Result<SpaceRecord, ServiceError> {
-        let (inner, name) = (&self.inner, &record.name);
+        let name = &record.name;
         match record.tuning.exported_for.as_deref() {
             Some(known) if known == for_store => return Ok(record),
             Some(known) if !replace => {
@@ -170,10 +169,7 @@ impl Service {
         }
         let mut tuning = record.tuning.clone();
         tuning.exported_for = Some(for_store.to_owned());
-        let floor = floor_of(&inner.floors, name).await?;
-        let record = inner.store.spaces.tune(name, &tuning, &floor).await?;
-        raise_to(&inner.floors, &record.name, record.mark).await?;
-        Ok(record)
+        Ok(self.inner.fence.tune(name, &tuning).await?)
     }
 
     /// Begins to import a file that was looked at as a whole ([`ExportCheck`]).
@@ -190,14 +186,13 @@ impl Service {
     }
 
     async fn begin_import(&self, header: &Header, importing: &str) -> Result<(), ServiceError> {
-        let inner = &self.inner;
         let MovedSpace { name, definition, tuning, fingerprint, .. } = &header.space;
         let bad = |problem: String| Err(ServiceError::BadImport(problem));
         if header.keymill_export != FORMAT {
             let found = header.keymill_export;
             return bad(format!("the file has format {found}; this version reads {FORMAT}"));
         }
-        let identity = inner.store.admin.identity().await?;
+        let identity = self.store().admin.identity().await?;
         if header.for_store != identity {
             return bad(format!(
                 "the file is for the store {}, but this is {identity}: a keyspace can be moved to \
@@ -216,10 +211,9 @@ impl Service {
             });
         }
         self.check_store_can(definition.kind, tuning)?;
-        super::spaces::check_store(&inner.floors)?;
         let space = importing_space(&header.space, importing);
-        match inner.store.moves.begin_import(&space).await? {
-            Created::Made(record) => Ok(raise_to(&inner.floors, name, record.mark).await?),
+        match self.inner.fence.begin_import(&space).await? {
+            Created::Made(_) => Ok(()),
             Created::Exists(known) if is_imported(&known, &header.space) => {
                 bad(format!("`{name}` is already imported into this store; nothing was changed"))
             }
@@ -300,9 +294,9 @@ impl MovedFile<'_> {
 
     async fn flush(&mut self) -> Result<(), ServiceError> {
         let Some(header) = &self.header else { return Ok(()) };
-        let store = &self.service.inner.store;
         let rows = std::mem::take(&mut self.waiting);
-        match store.moves.import_rows(&header.space.name, &self.importing, &rows).await {
+        let fence = &self.service.inner.fence;
+        match fence.import_rows(&header.space.name, &self.importing, &rows).await {
             Err(StoreError::Outdated(space)) => Err(ServiceError::BadImport(format!(
                 "`{space}` is no longer being imported: another import has finished it"
             ))),
@@ -313,11 +307,8 @@ impl MovedFile<'_> {
     async fn end(&mut self) -> Result<(), ServiceError> {
         self.flush().await?;
         let Some(header) = &self.header else { return Ok(()) };
-        let inner = &self.service.inner;
         let space = importing_space(&header.space, &self.importing);
-        let record = inner.store.moves.finish_import(&space).await?;
-        raise_to(&inner.floors, &record.name, record.mark).await?;
-        self.opened = Some(record);
+        self.opened = Some(self.service.inner.fence.finish_import(&space).await?);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The heartbeat: reports that this instance is running, and notices when the store is
 //! unreachable or was rolled back.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::{Inner, Service, Space};
-use crate::fence::floors::{all_floors, raise_all};
+use crate::fence::{Comparison, Refused};
 use crate::source::leased::Outlook;
-use crate::store::{Beat, Floor, Mark, Pulse, StoreError, is_later_era, unseen};
+use crate::store::{Pulse, StoreError, is_later_era};
 use crate::supply::leases::stopped;
 
 /// Beats until the instance stops, then says goodbye. It keeps the instance alive only while it beats: one
@@ -39,16 +39,10 @@ impl Service {
     pub(super) async fn beat(&self, stopping: bool) {
         let spaces = self.known_spaces();
         let pulse = self.pulse(&spaces, stopping);
-        // Read before the store is asked: a floor that another raises meanwhile must not make
-        // the answer look old.
-        let floors = match all_floors(&self.inner.floors).await {
-            Ok(floors) => floors,
-            Err(error) => return self.beat_failed(&error),
-        };
-        match self.inner.store.instances.heartbeat(&pulse).await {
-            Ok(beat) => {
+        match self.inner.fence.beat(&pulse).await {
+            Ok(comparison) => {
                 self.inner.health.store_answered();
-                self.compare(beat, floors).await;
+                self.follow(comparison).await;
                 spaces.iter().for_each(|space| space.mill.beat());
             }
             Err(error) => self.beat_failed(&error),
@@ -61,7 +55,7 @@ impl Service {
             .filter_map(|space| Some((space.name.clone(), space.progress().last_lease?)));
         let serves = spaces.iter().map(|space| (space.name.clone(), space.known_revision()));
         Pulse {
-            instance: self.inner.instance.clone(),
+            instance: self.instance().clone(),
             address: self.inner.address.lock().expect("nothing panics while it is held").clone(),
             stopping,
             last_leases: last_leases.collect(),
@@ -75,43 +69,19 @@ impl Service {
         }
     }
 
-    /// Compares what the store says with what was seen of it.
-    async fn compare(&self, beat: Beat, mut floors: BTreeMap<String, Mark>) {
-        let Beat { store, marks, changed, lost } = beat;
-        let lost: HashSet<String> = lost.into_iter().collect();
-        // Those that were seen first: they tell which history the others must be on.
-        let (seen, others): (Vec<_>, Vec<_>) =
-            marks.into_iter().partition(|(name, _)| floors.contains_key(name));
-        let mut history = unseen(floors.values());
-        let (mut raised, mut refused) = (Vec::new(), HashSet::new());
-        for (name, mark) in seen.into_iter().chain(others) {
-            let floor = floors.remove(&name).unwrap_or(history);
-            // Which lengths the space has, only its whole record tells; losing one is losing
-            // a revision, too.
-            let mark = Mark { grown: floor.grown, ..mark };
-            match self.compare_space(&store, &name, mark, floor, lost.contains(&name)) {
-                Ok(()) => {
-                    history = unseen([history, mark.max(floor)].iter());
-                    if !floor.has_reached(mark) {
-                        raised.push((name, mark));
-                    }
-                }
-                Err(error) => {
-                    self.rolled_back(&name, &error);
-                    self.report_sighting(&name, floor).await;
-                    refused.insert(name);
-                }
-            }
+    /// Acts on what the store says, compared with what was seen of it.
+    async fn follow(&self, comparison: Comparison) {
+        let Comparison { refused, risen, changed } = comparison;
+        for it in &refused {
+            self.rolled_back(&it.space, &it.error);
+            self.report_sighting(it).await;
         }
-        for (space, mark) in floors {
-            self.rolled_back(&space, &StoreError::gone(&space, mark));
-            refused.insert(space);
-        }
+        let refused: HashSet<String> = refused.into_iter().map(|it| it.space).collect();
         self.inner.health.recovered_all_but(&refused);
         for space in self.known_spaces().iter().filter(|it| !refused.contains(&it.name)) {
             space.mill.recovered();
         }
-        if let Err(error) = raise_all(&self.inner.floors, raised).await {
+        if let Err(error) = self.inner.fence.remember(risen).await {
             return self.beat_failed(&error);
         }
         for record in changed {
@@ -124,34 +94,14 @@ impl Service {
         }
     }
 
-    fn compare_space(
-        &self,
-        store: &str,
-        space: &str,
-        mark: Mark,
-        seen: Mark,
-        lost: bool,
-    ) -> Result<(), StoreError> {
-        let floor = Floor { store: self.inner.floors.store().to_owned(), mark: seen };
-        floor.check(space, store, mark)?;
-        if lost {
-            let evidence =
-                format!("this instance's last lease of `{space}` is no longer on record");
-            return Err(StoreError::rolled_back(space, seen, evidence));
-        }
-        Ok(())
-    }
-
-    /// Leaves on record, in the store that was rolled back, how far this instance has seen a space:
-    /// whoever advances it may have seen nothing.
-    async fn report_sighting(&self, space: &str, seen: Mark) {
+    /// Tells the store how far this instance has seen a space, as often as that is worth it.
+    async fn report_sighting(&self, Refused { space, seen, .. }: &Refused) {
         let is_served = self.known_space(space).is_some();
-        if !seen.is_seen() || !self.inner.health.wants_report(space, is_served) {
+        let Some(seen) = seen.filter(|seen| seen.is_seen()) else { return };
+        if !self.inner.health.wants_report(space, is_served) {
             return;
         }
-        let reported =
-            self.inner.store.spaces.report_sighting(space, &self.inner.instance.id, seen).await;
-        if let Err(error) = reported {
+        if let Err(error) = self.inner.fence.report_sighting(space, seen).await {
             tracing::warn!(
                 space,
                 "could not record in the store how far the keyspace was seen: {error}"

@@ -7,12 +7,7 @@ use keymill_core::{Generations, Located};
 
 use super::input::{check_after, check_key, check_owner, shown};
 use super::{Service, ServiceError, Space};
-use crate::fence::floors::floor_of;
-use crate::fence::make_sure_or_burn;
-use crate::fence::readiness::reach;
-use crate::store::{
-    Confirm, Evidence, NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, StoreError,
-};
+use crate::store::{NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, StoreError};
 
 /// How often names are located, where the space grows again and again.
 const LOCATE_MAX: usize = 3;
@@ -95,9 +90,7 @@ impl Service {
         let unknown = || unknown_alias(name, alias);
         check_key(alias).map_err(|_| unknown())?;
         let (key, _) = self.on_record(&space, alias).await?;
-        let floor = floor_of(&self.inner.floors, name).await?;
-        let removed = self.inner.store.names.remove_name(name, &key, owner, &floor).await?;
-        match removed {
+        match self.inner.fence.remove_name(name, &key, owner).await? {
             None => Err(unknown()),
             Some(known) if known.purpose != NamePurpose::Alias => Err(unknown()),
             Some(NameRecord { removed_at: None, .. }) => Err(taken(name, alias, true)),
@@ -126,7 +119,7 @@ impl Service {
         self.check_exists(name).await?;
         let purpose = NamePurpose::Alias;
         let page = NamePage { space: name.to_owned(), purpose, removed: false, after, limit };
-        Ok(self.inner.store.names.names(&page).await?)
+        Ok(self.store().names.names(&page).await?)
     }
 
     /// The longest alias, in characters.
@@ -150,7 +143,7 @@ impl Service {
         key: &str,
     ) -> Result<Option<NameRecord>, ServiceError> {
         let (key, ordinal) = self.on_record(space, key).await?;
-        let known = self.inner.store.names.named(&space.name, &NewName { key, ordinal }).await?;
+        let known = self.store().names.named(&space.name, &NewName { key, ordinal }).await?;
         Ok(known.map(|known| NameRecord { ordinal: known.ordinal.or(ordinal), ..known }))
     }
 
@@ -164,7 +157,6 @@ impl Service {
         owner: &str,
         keys: &[&str],
     ) -> Result<Vec<Result<Naming, String>>, ServiceError> {
-        let store = &self.inner.store;
         for _ in 0..LOCATE_MAX {
             let codec = space.codec_now();
             let mut located = Vec::with_capacity(keys.len());
@@ -177,29 +169,15 @@ impl Service {
                 owner: owner.to_owned(),
                 names: located.iter().flatten().cloned().collect(),
                 generations: codec.count(),
-                floor: floor_of(&self.inner.floors, &space.name).await?,
             };
-            let named = match store.names.add_names(&batch).await {
+            let named = match self.inner.fence.add_names(&batch).await {
                 Err(StoreError::Outdated(_)) => {
-                    space.keys.follow(&store.spaces.space(&space.name).await?.definition)?;
+                    let record = self.store().spaces.space(&space.name).await?;
+                    space.keys.follow(&record.definition)?;
                     continue;
                 }
                 named => named?,
             };
-            let made = batch.names.iter().zip(&named.outcomes);
-            let made = made.rev().find(|(_, outcome)| **outcome == Naming::Made);
-            let change = Confirm {
-                space: space.name.clone(),
-                reached: named.mark,
-                evidence: match made {
-                    Some((name, _)) => {
-                        Evidence::Name { name: name.clone(), owner: owner.to_owned() }
-                    }
-                    None => Evidence::Mark,
-                },
-                skips_in: 0..0,
-            };
-            make_sure_or_burn(store, &self.inner.floors, &change).await?;
             let mut outcomes = named.outcomes.into_iter();
             let outcome =
                 |it: Result<NewName, String>| it.map(|_| outcomes.next().unwrap_or(Naming::Taken));
@@ -273,7 +251,7 @@ impl Service {
         asked: &str,
     ) -> Result<NewName, ServiceError> {
         let reached = space.record().mark;
-        reach(&self.inner.store, &space.keys, ordinal + 1, reached).await?;
+        self.inner.fence.reach(&space.keys, ordinal + 1, reached).await?;
         Ok(match space.keys.early_name(ordinal, asked) {
             Some(key) => NewName { key, ordinal: Some(ordinal) },
             None => {

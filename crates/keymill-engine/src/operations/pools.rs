@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex};
 use keymill_core::Located;
 
 use super::{Imported, Service, ServiceError, Space};
-use crate::fence::floors::{floor_of, raise_to};
-use crate::fence::readiness::all_ready;
 use crate::space::Kind;
 use crate::store::{
     AvailablePage, Claimed, Fill, KeyRows, NamePurpose, Naming, NewName, StoreError, WriteKeys,
@@ -46,11 +44,10 @@ impl Service {
         };
         let (mut added, mut outdated, mut fruitless) = (0, 0, 0);
         while left > 0 {
-            let floor = floor_of(&inner.floors, name).await?;
-            let (capacity, era) = all_ready(&inner.store, &space.keys, floor.mark).await?;
+            let (capacity, era) = inner.fence.reach_all(&space.keys).await?;
             let fill = Fill {
                 space: name.to_owned(),
-                instance: inner.instance.clone(),
+                instance: self.instance().clone(),
                 size: left.min(pools.fill_max()),
                 enough: match filling {
                     Filling::Add(_) => None,
@@ -59,9 +56,8 @@ impl Service {
                 write: space.writer(),
                 capacity,
                 era,
-                floor,
             };
-            let filled = match pools.fill(&fill).await {
+            let filled = match inner.fence.fill(&fill).await {
                 // Grown or advanced just now: looked at again.
                 Err(StoreError::Outdated(_)) if outdated < OUTDATED_MAX => {
                     outdated += 1;
@@ -70,7 +66,6 @@ impl Service {
                 Err(StoreError::Exhausted { .. }) if added > 0 => break,
                 filled => filled?,
             };
-            raise_to(&inner.floors, name, filled.mark).await?;
             added += filled.added;
             fruitless = if filled.added == 0 { fruitless + 1 } else { 0 };
             if fruitless >= FRUITLESS_FILLS_MAX && left > 0 {
@@ -108,19 +103,16 @@ impl Service {
 
     /// The rows of keys, which not every store keeps.
     pub(super) fn key_rows(&self, space: &str) -> Result<&KeyRows, ServiceError> {
-        let rows = self.inner.store.rows_of(space);
+        let rows = self.store().rows_of(space);
         rows.map_err(|error| ServiceError::WrongKind(error.to_string()))
     }
 
     /// What a refill of a space claims from, if it has a pool.
     pub(super) fn pool_of(&self, space: &Space) -> Option<Pool> {
         let claims = space.claims.clone()?;
-        let inner = &self.inner;
         Some(Pool {
             space: space.name.clone(),
-            store: inner.store.clone(),
-            floors: inner.floors.clone(),
-            instance: inner.instance.clone(),
+            fence: self.inner.fence.clone(),
             claims,
             keys: space.keys.clone(),
             write: space.writer(),
@@ -174,7 +166,7 @@ impl Service {
                 true
             }
         });
-        for batch in places.chunks(self.inner.store.names.names_max(purpose)) {
+        for batch in places.chunks(self.store().names.names_max(purpose)) {
             let new: Vec<&str> = batch.iter().map(|place| keys[*place].as_str()).collect();
             let outcomes = self.add_names(space, purpose, "", &new).await?;
             for (&place, outcome) in batch.iter().zip(outcomes) {

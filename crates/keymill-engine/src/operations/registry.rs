@@ -1,5 +1,5 @@
 //! The spaces that this instance has open: found on first use, kept for good. One that was made here
-//! and not yet used costs nothing but its floor.
+//! and not yet used costs nothing here but the memory of how far it was seen.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,6 @@ use super::digests::Digests;
 use super::input::check_space;
 use super::use_log::Ledger;
 use super::{Service, ServiceError};
-use crate::fence::floors::raise_to;
 use crate::source::claimed_keys::Claims;
 use crate::source::leased::{Mill, Outlook};
 use crate::source::uuids::Uuids;
@@ -120,21 +119,14 @@ impl Service {
         if let Some(space) = self.known_space(name) {
             return Ok(space);
         }
-        let record = inner.store.spaces.space(name).await?;
-        // Another instance may know that the store was rolled back, and have left word there.
-        if let Some(seen) = inner.store.spaces.sighted(name).await?
-            && !record.mark.has_reached(seen)
-        {
-            raise_to(&inner.floors, name, seen).await?;
-        }
-        self.open_space(record)
+        self.open_space(inner.fence.meet(name).await?)
     }
 
     /// Refuses a space that the store does not have. Unlike [`Service::space`] it needs no secret.
     pub(super) async fn check_exists(&self, name: &str) -> Result<(), ServiceError> {
         check_space(name)?;
         if self.known_space(name).is_none() {
-            self.inner.store.spaces.space(name).await?;
+            self.store().spaces.space(name).await?;
         }
         Ok(())
     }
@@ -225,9 +217,7 @@ impl Service {
         if timeline.is_some() {
             let keeper = Keeper {
                 space: space.name.clone(),
-                store: inner.store.clone(),
-                floors: inner.floors.clone(),
-                instance: inner.instance.clone(),
+                fence: inner.fence.clone(),
                 mill: mill.clone(),
                 number: inner.worker,
                 clock: inner.clock.clone(),
@@ -240,9 +230,7 @@ impl Service {
         } else {
             let refill = Refill {
                 space: space.name.clone(),
-                store: inner.store.clone(),
-                floors: inner.floors.clone(),
-                instance: inner.instance.clone(),
+                fence: inner.fence.clone(),
                 mill: mill.clone(),
                 keys,
                 pool: self.pool_of(&space),

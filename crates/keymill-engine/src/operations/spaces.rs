@@ -4,7 +4,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::input::check_space;
 use super::{Service, ServiceError};
-use crate::fence::floors::{Floors, floor_of, raise_to};
 use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
 use crate::store::{Created, Lengths, Mark, NewSpace, SpaceRecord};
 
@@ -58,7 +57,7 @@ impl Service {
     ) -> Result<Ensured, ServiceError> {
         check_name(name)?;
         let inner = &self.inner;
-        match inner.store.spaces.space(name).await.map_err(ServiceError::from) {
+        match self.store().spaces.space(name).await.map_err(ServiceError::from) {
             Ok(record) => return self.existing(record, wanted).await,
             Err(ServiceError::UnknownSpace(_)) => {}
             Err(error) => return Err(error),
@@ -86,29 +85,24 @@ impl Service {
         if inner.require_existing {
             return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
         }
-        check_store(&inner.floors)?;
         let fingerprint = definition.fingerprint(name, self.master_for(name)?);
         let name = name.to_owned();
-        let floor = floor_of(&inner.floors, &name).await?;
         let new = NewSpace { name, definition, tuning, fingerprint, capacity, start };
-        match inner.store.spaces.create(&new, &floor).await? {
-            Created::Made(record) => {
-                raise_to(&inner.floors, &new.name, record.mark).await?;
-                Ok(Ensured { made: true, tuned: false, record })
-            }
+        match inner.fence.create(&new).await? {
+            Created::Made(record) => Ok(Ensured { made: true, tuned: false, record }),
             Created::Exists(record) => self.existing(record, wanted).await,
         }
     }
 
     /// The names of all spaces.
     pub async fn space_names(&self) -> Result<Vec<String>, ServiceError> {
-        let records = self.inner.store.spaces.spaces().await?;
+        let records = self.store().spaces.spaces().await?;
         Ok(records.into_iter().map(|record| record.name).collect())
     }
 
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
-        let records = self.inner.store.spaces.spaces().await?;
+        let records = self.store().spaces.spaces().await?;
         self.reports_on(records).await
     }
 
@@ -118,7 +112,7 @@ impl Service {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<SpaceReport>, ServiceError> {
-        let mut records = self.inner.store.spaces.spaces().await?;
+        let mut records = self.store().spaces.spaces().await?;
         records.retain(|record| after.is_none_or(|after| record.name.as_str() > after));
         records.truncate(limit as usize);
         self.reports_on(records).await
@@ -129,7 +123,7 @@ impl Service {
         records: Vec<SpaceRecord>,
     ) -> Result<Vec<SpaceReport>, ServiceError> {
         let mut reports = Vec::with_capacity(records.len());
-        let named = self.inner.store.names.count_names(None).await?;
+        let named = self.store().names.count_names(None).await?;
         for record in records {
             let available = self.available_in(&record).await?;
             let named = named.get(&record.name).copied().unwrap_or(0);
@@ -141,9 +135,9 @@ impl Service {
     /// One space in figures.
     pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
         check_space(name)?;
-        let record = self.inner.store.spaces.space(name).await?;
+        let record = self.store().spaces.space(name).await?;
         let available = self.available_in(&record).await?;
-        let named = self.inner.store.names.count_names(Some(name)).await?;
+        let named = self.store().names.count_names(Some(name)).await?;
         self.report_on(record, available, named.get(name).copied().unwrap_or(0))
     }
 
@@ -151,9 +145,8 @@ impl Service {
     pub async fn grow(&self, name: &str, length: u8) -> Result<SpaceRecord, ServiceError> {
         check_space(name)?;
         let inner = &self.inner;
-        let floor = floor_of(&inner.floors, name).await?;
-        let before = inner.store.spaces.space(name).await?;
-        let seen = floor.mark.max(inner.store.spaces.sighted(name).await?.unwrap_or_default());
+        let seen = inner.fence.seen(name).await?;
+        let before = self.store().spaces.space(name).await?;
         let is_digest = before.definition.kind == Kind::Digest;
         if let Some(&last) = seen.grown.list().last()
             && is_digest
@@ -172,11 +165,10 @@ impl Service {
             // Keys of the new length cannot have been given before: with it, the space goes on.
             let grown = Lengths::of(&definition.grown);
             let to = seen.max(Mark { grown, ..before.mark });
-            inner.store.spaces.advance(name, to, &inner.instance).await?
+            inner.fence.advance(name, to).await?
         } else {
-            inner.store.spaces.grow(name, &definition, capacity, &floor).await?
+            inner.fence.grow(name, &definition, capacity).await?
         };
-        raise_to(&inner.floors, name, record.mark).await?;
         self.update_space(record.clone());
         Ok(record)
     }
@@ -184,16 +176,13 @@ impl Service {
     /// Ends a space.
     pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
         check_space(name)?;
-        let floor = floor_of(&self.inner.floors, name).await?;
-        let record = self.inner.store.spaces.seal(name, &floor).await?;
-        raise_to(&self.inner.floors, name, record.mark).await?;
-        Ok(record)
+        Ok(self.inner.fence.seal(name).await?)
     }
 
     /// Changes how a space is served; what `wanted` says of its keys is not looked at. No secret is
     /// needed for that.
     pub async fn tune(&self, name: &str, wanted: &SpaceSpec) -> Result<Ensured, ServiceError> {
-        let record = self.inner.store.spaces.space(name).await?;
+        let record = self.store().spaces.space(name).await?;
         self.tuned(record, wanted).await
     }
 
@@ -228,9 +217,7 @@ impl Service {
         self.check_store_can(record.definition.kind, &tuning)?;
         let tuned = tuning != record.tuning;
         if tuned {
-            let floor = floor_of(&self.inner.floors, &record.name).await?;
-            record = self.inner.store.spaces.tune(&record.name, &tuning, &floor).await?;
-            raise_to(&self.inner.floors, &record.name, record.mark).await?;
+            record = self.inner.fence.tune(&record.name, &tuning).await?;
         }
         self.update_space(record.clone());
         Ok(Ensured { made: false, tuned, record })
@@ -238,8 +225,8 @@ impl Service {
 
     /// Refuses what this store cannot do, with the reason.
     pub(super) fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
-        let place = self.inner.store.admin.place().kind;
-        let rows = self.inner.store.rows.as_ref();
+        let place = self.store().admin.place().kind;
+        let rows = self.store().rows.as_ref();
         let refuse = |setting, problem: String| {
             Err(ServiceError::BadDefinition(DefinitionError::Setting { setting, problem }))
         };
@@ -342,10 +329,4 @@ pub(super) fn bad_setting(setting: &'static str, problem: String) -> ServiceErro
 
 fn bad_start(problem: String) -> ServiceError {
     bad_setting("start", problem)
-}
-
-/// Refuses to create in a store while the data directory knows another one.
-pub(super) fn check_store(floors: &Floors) -> Result<(), ServiceError> {
-    let known = floors.check_store();
-    Ok(known.map_err(|error| ServiceError::Broken(format!("the floor file {error}")))??)
 }

@@ -9,14 +9,11 @@ use tokio::time::Instant;
 
 use super::unwritten::{Run, Unwritten};
 use super::{Service, ServiceError, Space, check_caller};
-use crate::fence::floors::floor_of;
-use crate::fence::settle;
 use crate::source::leased::{Drawn, NotReady, Outlook};
 use crate::source::uuids::UUID_LEN;
 use crate::space::Audit;
 use crate::store::{GiveBack, LeaseAsk, StoreError};
 use crate::supply::claims::{FRUITLESS_FILLS_MAX, Pool};
-use crate::supply::leases::{check_grant, give_back_all};
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
 const EXACT_LEASE_MAX: u64 = 100_000;
@@ -177,20 +174,18 @@ impl Service {
         while taken < count && read {
             let ask = LeaseAsk {
                 space: space.name.clone(),
-                instance: inner.instance.clone(),
+                instance: self.instance().clone(),
                 // Where nothing but blocked keys came, more of them are leased at once.
                 size: (count - taken).max(fruitless).min(EXACT_LEASE_MAX),
                 share: 1,
-                floor: floor_of(&inner.floors, &space.name).await?,
                 last_lease,
                 spent: last_lease.into_iter().collect(),
             };
-            let grant = match inner.store.leases.lease(&ask).await.map_err(ServiceError::from) {
+            let grant = inner.fence.lease(&ask, &space.keys).await;
+            let grant = match grant.map_err(ServiceError::from) {
                 Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
                 grant => grant?,
             };
-            check_grant(&grant, ask.size);
-            settle(&inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
             last_lease = Some(grant.lease);
             let Range { start, end } = grant.ordinals;
             let (mut at, before) = (start, taken);
@@ -213,14 +208,13 @@ impl Service {
                 let rest = at..end;
                 let back = GiveBack {
                     space: space.name.clone(),
-                    instance: inner.instance.id.clone(),
+                    instance: self.instance().id.clone(),
                     lease: grant.lease,
                     end,
                     closed_at: at,
                     returned: if rest.is_empty() { Vec::new() } else { vec![rest] },
-                    floor: floor_of(&inner.floors, &space.name).await?,
                 };
-                let closed = give_back_all(&inner.store, &inner.floors, vec![back]).await?;
+                let closed = inner.fence.give_back(vec![back]).await?;
                 closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
             }
             given_up?;

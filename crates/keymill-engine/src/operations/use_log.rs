@@ -7,13 +7,10 @@ use arc_swap::ArcSwap;
 
 use super::take::{FRUITLESS_MAX, yield_often};
 use super::{Service, ServiceError, Space};
-use crate::fence::floors::{Floors, floor_of};
+use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
-use crate::fence::make_sure_or_burn;
 use crate::source::leased::{Drawn, NotReady};
-use crate::store::{
-    Claimed, Confirm, Evidence, KeyPlace, KeyUse, LastUse, SpaceRecord, Store, StoreError, Uses,
-};
+use crate::store::{Claimed, KeyUse, LastUse, SpaceRecord, StoreError, Uses};
 
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
@@ -53,12 +50,10 @@ impl Service {
         record: &Arc<ArcSwap<SpaceRecord>>,
     ) -> Option<Ledger> {
         let inner = &self.inner;
-        inner.store.rows.as_ref().filter(|rows| rows.use_log.notes_keys())?;
+        self.store().rows.as_ref().filter(|rows| rows.use_log.notes_keys())?;
         let writer = Arc::new(Writer {
             space: record.load().name.clone(),
-            instance: inner.instance.id.clone(),
-            store: inner.store.clone(),
-            floors: inner.floors.clone(),
+            fence: inner.fence.clone(),
             pooled,
             record: record.clone(),
             last: Mutex::default(),
@@ -231,9 +226,7 @@ impl Space {
 /// What a commit needs.
 struct Writer {
     space: String,
-    instance: String,
-    store: Arc<Store>,
-    floors: Arc<Floors>,
+    fence: Arc<Fence>,
     pooled: bool,
     /// With how long used keys live, as the settings say at present.
     record: Arc<ArcSwap<SpaceRecord>>,
@@ -247,37 +240,19 @@ impl Writer {
     }
 
     async fn write(&self, asked: Vec<Vec<KeyUse>>) -> Result<Vec<Vec<bool>>, StoreError> {
-        let use_log = &self.store.rows_of(&self.space)?.use_log;
         let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
         let last = self.last().clone();
         let uses = Uses {
             space: self.space.clone(),
-            instance: self.instance.clone(),
+            instance: self.fence.instance().id.clone(),
             keys: asked.into_iter().flatten().collect(),
             pooled: self.pooled,
             ttl: self.record.load().tuning.ttl(),
             last,
-            floor: floor_of(&self.floors, &self.space).await?,
         };
-        let noted = use_log.note(&uses).await?;
-        let first = uses.keys.iter().zip(&noted.may_go).find(|(_, may_go)| **may_go);
-        let first = first.map(|(used, _)| Claimed { id: used.id, key: used.key.clone() });
-        // What goes wrong behind the commit leaves keys on record that nobody was given.
-        let change = Confirm {
-            space: self.space.clone(),
-            reached: noted.mark,
-            evidence: match &first {
-                Some(Claimed { id, key }) => Evidence::Used {
-                    at: KeyPlace { space: self.space.clone(), id: *id, key: key.clone() },
-                    instance: self.instance.clone(),
-                },
-                None => Evidence::Mark,
-            },
-            skips_in: 0..0,
-        };
-        make_sure_or_burn(&self.store, &self.floors, &change).await?;
-        if let Some(key) = first {
-            *self.last() = Some(LastUse { key, revision: noted.mark.revision });
+        let (noted, last) = self.fence.note(&uses).await?;
+        if last.is_some() {
+            *self.last() = last;
         }
         let mut may_go = noted.may_go.into_iter();
         Ok(sizes.into_iter().map(|size| may_go.by_ref().take(size).collect()).collect())

@@ -4,7 +4,6 @@ use keymill_core::Located;
 
 use super::input::shown;
 use super::{Service, ServiceError, Space, State, check_caller};
-use crate::fence::floors::floor_of;
 use crate::space::Kind;
 use crate::store::{Found, KeyPlace, Purpose, Retire, UsedKey, UsedPage, key_id};
 
@@ -22,7 +21,7 @@ impl Service {
     /// Retires a key that was handed out: it never comes back.
     pub async fn retire(&self, name: &str, key: &str) -> Result<UsedKey, ServiceError> {
         let space = self.space(name).await?;
-        let use_log = &self.key_rows(name)?.use_log;
+        self.key_rows(name)?;
         let explanation = self.explain(name, key).await?;
         let refuse = |problem: &str| {
             let (space, key) = (name.to_owned(), shown(key));
@@ -42,9 +41,8 @@ impl Service {
         let canonical = explanation.key.unwrap_or_else(|| key.to_owned());
         let at = self.place_of(&space, &canonical).await?;
         let at = at.ok_or_else(|| refuse("it is neither generated nor from a pool"))?;
-        let instance = self.inner.instance.id.clone();
-        let floor = floor_of(&self.inner.floors, name).await?;
-        Ok(use_log.retire(&Retire { at, used_at, instance, floor }).await?)
+        let instance = self.instance().id.clone();
+        Ok(self.inner.fence.retire(&Retire { at, used_at, instance }).await?)
     }
 
     /// The row of a key, where it can have one.
@@ -53,7 +51,7 @@ impl Service {
         space: &Space,
         key: &str,
     ) -> Result<Option<Found>, ServiceError> {
-        let Some(rows) = &self.inner.store.rows else { return Ok(None) };
+        let Some(rows) = &self.store().rows else { return Ok(None) };
         match self.place_of(space, key).await? {
             Some(at) => Ok(rows.pools.find(&at).await?),
             None => Ok(None),
@@ -63,7 +61,7 @@ impl Service {
     /// Where the row of a key is: a key tells its ordinal, and in a pool the ordinal tells the fill
     /// that wrote it.
     async fn place_of(&self, space: &Space, key: &str) -> Result<Option<KeyPlace>, ServiceError> {
-        let store = &self.inner.store;
+        let store = self.store();
         let place = |id| KeyPlace { space: space.name.clone(), id, key: key.to_owned() };
         let pooled = space.record().definition.kind == Kind::Pooled;
         if pooled

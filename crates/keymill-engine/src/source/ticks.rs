@@ -12,7 +12,7 @@
 //! - A slot of a tenancy is drawn at most once: its head only rises. Two tenancies have different
 //!   worker numbers or disjoint windows, so an ID is made at most once.
 //! - Nothing is drawn at or beyond the limit, which the keeper raises once the store has recorded
-//!   the window and the floor files know. However late a draw is, and whatever its clock says, it
+//!   the window and the fence is sure of it. However late a draw is, and whatever its clock says, it
 //!   stays inside.
 //! - The clock of a tenancy is the store's, as of the last extension, carried on by the clock of
 //!   this host that only runs. Order and uniqueness are the head's, whatever the clocks do.

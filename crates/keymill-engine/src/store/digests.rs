@@ -11,7 +11,7 @@ use super::{Floor, Mark, SpaceRecord, StoreError};
 #[async_trait]
 pub trait Digests: fmt::Debug + Send + Sync {
     /// Finds or makes the keys of inputs, all in one transaction.
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError>;
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError>;
 }
 
 /// Inputs to digest.
@@ -23,8 +23,6 @@ pub struct DigestBatch {
     pub inputs: Vec<DigestInput>,
     /// Of how many generations of the space the last one's keys are the candidates.
     pub generations: usize,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// An input to digest.

@@ -241,10 +241,10 @@ impl Spaces for EtcdStore {
 
 #[async_trait]
 impl Leases for EtcdStore {
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
         let mut leases = ask.spent.clone();
         leases.extend(ask.last_lease);
-        let answer = self.change(&ask.space, &leases, &[], |draft| match draft.lease(ask) {
+        let answer = self.change(&ask.space, &leases, &[], |draft| match draft.lease(ask, floor) {
             // These answers commit too: they may have closed the leases that were spent.
             Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
             answer => answer.map(Ok),
@@ -260,7 +260,7 @@ impl Leases for EtcdStore {
 
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         self.take_back(backs).await
     }
@@ -276,23 +276,27 @@ impl Leases for EtcdStore {
 
 #[async_trait]
 impl Windows for EtcdStore {
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.window_for(ask).await
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        self.window_for(ask, floor).await
     }
 
     async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
         Ok(self.clock(own_ms).await)
     }
 
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.free_worker(release).await
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        self.free_worker(release, floor).await
     }
 }
 
 #[async_trait]
 impl Names for EtcdStore {
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        self.change(&batch.space, &[], &batch.names, |draft| draft.add_names(batch)).await
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
+        self.change(&batch.space, &[], &batch.names, |draft| draft.add_names(batch, floor)).await
     }
 
     async fn remove_name(
@@ -301,7 +305,7 @@ impl Names for EtcdStore {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let name = [NewName { key: key.to_owned(), ordinal: None }];
         self.change(space, &[], &name, |draft| draft.remove_name(key, owner, floor)).await
     }

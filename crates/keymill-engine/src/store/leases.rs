@@ -18,16 +18,16 @@ pub trait Leases: fmt::Debug + Send + Sync {
     /// At most `size` ordinals, and at most one `share`-th of what is left but always one.
     /// Leases listed as `spent` are closed at their end in the same transaction, also when
     /// the answer is [`StoreError::Exhausted`].
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError>;
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError>;
 
     /// Closes leases where drawing ended and makes what was not drawn available again, all in one
-    /// transaction. For each: how far its space has come with it. A lease that is not open, or not
+    /// transaction, each above its floor. For each: how far its space has come with it. A lease that is not open, or not
     /// the caller's, or does not end where the caller says, is left alone, and so is one whose space
     /// is refused; the others are closed all the same. There may be
     /// several leases of one space, and hundreds of spaces.
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError>;
 
     /// The lease under which an ordinal was, or may have been, handed out.
@@ -48,8 +48,6 @@ pub struct LeaseAsk {
     pub size: u64,
     /// At most this fraction of what is left: one `share`-th, but always one ordinal.
     pub share: u64,
-    /// What the space must have reached.
-    pub floor: Floor,
     /// The last lease this instance got of the space, which must still be on record.
     pub last_lease: Option<LeaseId>,
     /// Leases of this instance that are drawn to their end.
@@ -88,8 +86,6 @@ pub struct GiveBack {
     /// What was not drawn, in order: what came back to the holder below `closed_at`, and the rest from
     /// there to the end.
     pub returned: Vec<Range<u64>>,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// A lease on record.
@@ -170,7 +166,6 @@ impl GiveBack {
             end: grant.ordinals.end,
             closed_at: grant.ordinals.start,
             returned: vec![grant.ordinals.clone()],
-            floor: ask.floor.clone(),
         }
     }
 }
@@ -187,8 +182,8 @@ impl LeaseAsk {
     }
 
     /// What to answer when the last lease is not on record.
-    pub fn lost_lease(&self, last: LeaseId) -> StoreError {
+    pub fn lost_lease(&self, last: LeaseId, floor: &Floor) -> StoreError {
         let evidence = format!("lease {last} of `{}` is no longer on record", self.space);
-        StoreError::rolled_back(&self.space, self.floor.mark, evidence)
+        StoreError::rolled_back(&self.space, floor.mark, evidence)
     }
 }

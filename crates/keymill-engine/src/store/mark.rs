@@ -167,3 +167,43 @@ pub(crate) fn unseen<'a>(known: impl Iterator<Item = &'a Mark> + Clone) -> Mark 
     let history = there.max_by_key(|history| history.timeline).unwrap_or_default();
     Mark { history, ..Mark::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_timeline_or_another_server_has_not_reached_a_floor_until_an_advance() {
+        let floor = on((7, 2), 5);
+        for (history, reached) in [((7, 2), true), ((7, 3), true), ((7, 1), false), ((8, 3), false)]
+        {
+            assert_eq!(on(history, 9).has_reached(floor), reached, "{history:?}");
+            assert!(on(history, ERA).has_reached(floor), "{history:?}");
+        }
+        assert!(on((7, 1), 5).has_reached(mark(5, 10)));
+        // Once advanced there, that history is the one that counts.
+        assert_eq!(floor.max(on((8, 1), ERA)).history, on((8, 1), 0).history);
+        assert_eq!(floor.max(on((7, 1), 9)).history, floor.history);
+    }
+
+    #[test]
+    fn marks_merge_to_the_same_whichever_comes_first() {
+        let marks = [mark(5, 10), mark(5, 20), on((7, 1), 5), on((7, 2), 5), on((8, 2), ERA)];
+        for one in marks {
+            for other in marks {
+                assert_eq!(one.max(other), other.max(one), "{one:?} and {other:?}");
+            }
+        }
+        // A history that is known is not lost to one that is not.
+        assert_eq!(on((7, 1), 5).max(mark(5, 10)).history, on((7, 1), 5).history);
+    }
+
+    fn mark(revision: u64, next: u64) -> Mark {
+        Mark { revision, next, ..Mark::default() }
+    }
+
+    fn on(history: (u64, u64), revision: u64) -> Mark {
+        let history = History { server: history.0, timeline: history.1 };
+        Mark { revision, next: 10, history, ..Mark::default() }
+    }
+}

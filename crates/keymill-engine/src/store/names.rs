@@ -18,17 +18,17 @@ pub trait Names: fmt::Debug + Send + Sync {
     /// the ordinal of any other is never granted from then on, also when the name is removed, and
     /// stays the one it was made with. A batch that was decided on other generations than the
     /// space has is [`StoreError::Outdated`].
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError>;
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError>;
 
-    /// Removes a name, if it is the owner's, and returns it as it then is; `None` where there is
-    /// none or it was removed before.
+    /// Removes a name, if it is the owner's, and returns how far the space has come and the name as it
+    /// then is; `None` where there is none or it was removed before.
     async fn remove_name(
         &self,
         space: &str,
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError>;
+    ) -> Result<(Mark, Option<NameRecord>), StoreError>;
 
     /// A name on record, also when it was removed.
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError>;
@@ -62,8 +62,6 @@ pub struct NameBatch {
     pub names: Vec<NewName>,
     /// Among how many generations of the space their ordinals were looked for.
     pub generations: usize,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// A name to take.

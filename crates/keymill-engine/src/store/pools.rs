@@ -29,16 +29,16 @@ pub trait Pools: fmt::Debug + Send + Sync {
     /// Grants ordinals and writes their keys into the pool, in one transaction; those that names
     /// occupy are left out. Nothing, where the pool has as many as it should already;
     /// [`StoreError::Outdated`], where the space has grown or was advanced since the caller looked.
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError>;
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError>;
 
     /// Claims keys of the pool: at most `size`, and at most one `share`-th of what is available but
     /// always one. Reserved for the instance where `reserve` says so, used otherwise. None, where
     /// the pool is empty.
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError>;
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError>;
 
     /// Gives back claimed keys that were not handed out. Those that are not the instance's any more
     /// are left alone.
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError>;
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError>;
 
     /// How many keys of a pool are available.
     async fn available(&self, space: &str) -> Result<u64, StoreError>;
@@ -78,8 +78,6 @@ pub struct Fill {
     pub capacity: u64,
     /// in which era.
     pub era: u64,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// What a fill came to.
@@ -114,8 +112,6 @@ pub struct ClaimAsk {
     pub ttl: Option<Duration>,
     /// What must still be on record.
     pub last: Option<LastUse>,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// Claimed keys.
@@ -140,8 +136,6 @@ pub struct Release {
     pub keys: Vec<Claimed>,
     /// Whether they were reserved, rather than used.
     pub reserved: bool,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// A key that was found.

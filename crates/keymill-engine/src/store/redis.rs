@@ -272,14 +272,16 @@ impl Spaces for RedisStore {
 
 #[async_trait]
 impl Leases for RedisStore {
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        self.with_connection(|connection| async move { self.lease_over(&connection, ask).await })
-            .await
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        self.with_connection(
+            |connection| async move { self.lease_over(&connection, ask, floor).await },
+        )
+        .await
     }
 
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         self.close_leases(backs).await
     }
@@ -295,28 +297,36 @@ impl Leases for RedisStore {
 
 #[async_trait]
 impl Windows for RedisStore {
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.with_connection(|connection| async move { self.window_over(&connection, ask).await })
-            .await
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        self.with_connection(
+            |connection| async move { self.window_over(&connection, ask, floor).await },
+        )
+        .await
     }
 
     async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
         self.clock().await
     }
 
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.with_connection(
-            |connection| async move { self.free_worker(&connection, release).await },
-        )
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        self.with_connection(|connection| async move {
+            self.free_worker(&connection, release, floor).await
+        })
         .await
     }
 }
 
 #[async_trait]
 impl Names for RedisStore {
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        self.with_connection(|connection| async move { self.put_names(&connection, batch).await })
-            .await
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
+        self.with_connection(
+            |connection| async move { self.put_names(&connection, batch, floor).await },
+        )
+        .await
     }
 
     async fn remove_name(
@@ -325,7 +335,7 @@ impl Names for RedisStore {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         self.with_connection(|connection| async move {
             self.mark_removed(&connection, space, key, owner, floor).await
         })

@@ -15,10 +15,11 @@ use super::{Claimed, Floor, KeyId, KeyPlace, Mark, StoreError, must_be_on_record
 pub trait UseLog: fmt::Debug + Send + Sync {
     /// Notes that keys are handed out, all in one transaction. Says for each whether it may be: a key
     /// of a pool only if it is still reserved for the instance.
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError>;
+    async fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError>;
 
-    /// Retires a key, noting it as used where it was not; a second time changes nothing.
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError>;
+    /// Retires a key, noting it as used where it was not; a second time changes nothing of it. Returns how
+    /// far the space has come, and the key.
+    async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError>;
 
     /// Used keys by time, and by id where times are equal.
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError>;
@@ -44,8 +45,6 @@ pub struct Uses {
     pub ttl: Option<Duration>,
     /// What must still be on record.
     pub last: Option<LastUse>,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// A key that is handed out to a caller.
@@ -87,8 +86,6 @@ pub struct Retire {
     pub used_at: Timestamp,
     /// By whom.
     pub instance: String,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 /// A used key.

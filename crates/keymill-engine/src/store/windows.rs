@@ -32,7 +32,7 @@ pub trait Windows: fmt::Debug + Send + Sync {
     /// Extends the window that an instance holds of a worker, or leases the first worker that is
     /// free; [`StoreError::NoWorker`] where none is. The clock is the store's, or the caller's
     /// where the store has none. What was granted is on record with the tenancy's lease.
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError>;
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError>;
 
     /// The clock that windows are granted by, in milliseconds since 1970: the store's, or `own_ms`,
     /// the caller's, where it has none.
@@ -42,7 +42,11 @@ pub trait Windows: fmt::Debug + Send + Sync {
 
     /// Frees a worker from a given tick on, and closes the lease of the tenancy there. Does nothing
     /// when the row of the worker does not say what its holder knows.
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError>;
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError>;
 }
 
 /// A request for a worker, or for more time with the one that is held.
@@ -62,8 +66,6 @@ pub struct WindowAsk {
     pub length: u64,
     /// The caller's clock, for stores that have none of their own.
     pub clock: Clock,
-    /// What the space must have reached.
-    pub floor: Floor,
     /// The last lease this instance got of the space, which must still be on record.
     pub last_lease: Option<LeaseId>,
 }
@@ -107,8 +109,6 @@ pub struct WindowRelease {
     pub held: HeldWindow,
     /// The first tick that was not used.
     pub unused_from: u64,
-    /// What the space must have reached.
-    pub floor: Floor,
 }
 
 impl WindowRelease {
@@ -154,9 +154,9 @@ impl WindowAsk {
     }
 
     /// What to answer when the last lease is not on record.
-    pub fn lost_lease(&self, last: LeaseId) -> StoreError {
+    pub fn lost_lease(&self, last: LeaseId, floor: &Floor) -> StoreError {
         let evidence = format!("lease {last} of `{}` is no longer on record", self.space);
-        StoreError::rolled_back(&self.space, self.floor.mark, evidence)
+        StoreError::rolled_back(&self.space, floor.mark, evidence)
     }
 
     /// The first tick that no window may reach at this time.

@@ -1,24 +1,18 @@
 //! A pool's side of a refill: claims instead of leases, and the filling of a pool that runs low.
 //!
 //! `supply` calls it where a mill's keys are rows. A claim is one transaction; what it brought
-//! reaches the mill only after the floor files know and it was looked at once more.
+//! reaches the mill only after the fence has made sure of it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::fence::floors::{Floors, floor_of, raise_to};
-use crate::fence::make_sure_or_burn;
-use crate::fence::readiness::all_ready;
-use crate::instance::Instance;
+use crate::fence::Fence;
 use crate::source::claimed_keys::Claims;
 use crate::source::leased::{Mill, Outlook};
 use crate::space::codec::Keys;
 use crate::space::{Audit, Tuning};
-use crate::store::{
-    Claim, ClaimAsk, Claimed, Confirm, Evidence, Fill, Grant, KeyPlace, LastUse, Pools, Release,
-    Store, StoreError, WriteKeys,
-};
+use crate::store::{Claim, ClaimAsk, Fill, Grant, LastUse, Release, StoreError, WriteKeys};
 
 /// The most keys of one claim: what a crash may cost, and what a reservation may hold up.
 const CLAIM_MAX: u64 = 10_000;
@@ -32,12 +26,8 @@ pub(crate) const FRUITLESS_FILLS_MAX: u32 = 16;
 pub(crate) struct Pool {
     /// The space.
     pub(crate) space: String,
-    /// Where its keys are rows.
-    pub(crate) store: Arc<Store>,
-    /// What the space must have reached.
-    pub(crate) floors: Arc<Floors>,
-    /// For whom it claims.
-    pub(crate) instance: Instance,
+    /// Through which it claims.
+    pub(crate) fence: Arc<Fence>,
     /// What it has claimed.
     pub(crate) claims: Arc<Claims>,
     /// Its keys, to fill the pool.
@@ -94,7 +84,7 @@ impl Pool {
         let last = self.last().clone();
         let ask = ClaimAsk {
             space: self.space.clone(),
-            instance: self.instance.clone(),
+            instance: self.fence.instance().clone(),
             size,
             share,
             after: self.after.load(Ordering::Relaxed),
@@ -102,26 +92,10 @@ impl Pool {
             reserve_max: tuning.reserve_max(),
             ttl: tuning.ttl(),
             last,
-            floor: floor_of(&self.floors, &self.space).await?,
         };
-        let claim = self.pools()?.claim(&ask).await?;
-        // What is only reserved is looked at when it is used.
-        let used = claim.keys.first().filter(|_| !reserve);
-        // What is claimed and cannot be used stays claimed: a gap, and as in doubt as any.
-        let change = Confirm {
-            space: self.space.clone(),
-            reached: claim.mark,
-            evidence: match used {
-                Some(Claimed { id, key }) => Evidence::Used {
-                    at: KeyPlace { space: self.space.clone(), id: *id, key: key.clone() },
-                    instance: self.instance.id.clone(),
-                },
-                None => Evidence::Mark,
-            },
-            skips_in: 0..0,
-        };
-        make_sure_or_burn(&self.store, &self.floors, &change).await?;
-        if let Some(key) = used.cloned() {
+        let claim = self.fence.claim(&ask).await?;
+        // What is only reserved is not on record as used.
+        if let Some(key) = claim.keys.first().filter(|_| !reserve).cloned() {
             *self.last() = Some(LastUse { key, revision: claim.mark.revision });
         }
         Ok(claim)
@@ -129,21 +103,18 @@ impl Pool {
 
     /// Fills the pool once if it runs low; how many keys are available then.
     pub(crate) async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
-        let pools = self.pools()?;
-        let floor = floor_of(&self.floors, &self.space).await?;
-        let (capacity, era) = all_ready(&self.store, &self.keys, floor.mark).await?;
+        let fill_max = self.fence.store().rows_of(&self.space)?.pools.fill_max();
+        let (capacity, era) = self.fence.reach_all(&self.keys).await?;
         let fill = Fill {
             space: self.space.clone(),
-            instance: self.instance.clone(),
-            size: tuning.low_water.clamp(1, pools.fill_max()),
+            instance: self.fence.instance().clone(),
+            size: tuning.low_water.clamp(1, fill_max),
             enough: Some(tuning.low_water),
             write: self.write.clone(),
             capacity,
             era,
-            floor,
         };
-        let filled = pools.fill(&fill).await?;
-        raise_to(&self.floors, &self.space, filled.mark).await?;
+        let filled = self.fence.fill(&fill).await?;
         if filled.added > 0 {
             let (added, available) = (filled.added, filled.available);
             tracing::info!(space = self.space, added, available, "filled the pool");
@@ -164,23 +135,17 @@ impl Pool {
             }
             let back = Release {
                 space: self.space.clone(),
-                instance: self.instance.id.clone(),
+                instance: self.fence.instance().id.clone(),
                 keys,
                 reserved,
-                floor: floor_of(&self.floors, &self.space).await?,
             };
-            let mark = self.pools()?.release(&back).await?;
-            raise_to(&self.floors, &self.space, mark).await?;
+            self.fence.release(&back).await?;
         }
         Ok(())
     }
 
     fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
         self.last.lock().expect("nothing panics while it is held")
-    }
-
-    fn pools(&self) -> Result<&dyn Pools, StoreError> {
-        Ok(&*self.store.rows_of(&self.space)?.pools)
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - A lease reaches the mill only after the store has recorded it and the floor files know.
+//! - A lease reaches the mill only after the fence has made sure of it.
 //! - A lease in doubt is burned: it is never offered, never given back. The next request asks
 //!   for one ordinal until one succeeds, so that a link that loses every answer cannot burn a
 //!   space empty.
@@ -22,17 +22,14 @@ use tokio::time::{Instant, sleep_until};
 use super::claims::Pool;
 use super::demand::Pace;
 use super::retry::Retry;
-use crate::fence::floors::{Floors, floor_of, raise_all};
+use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
-use crate::fence::readiness::reach;
-use crate::fence::settle;
-use crate::instance::Instance;
 use crate::source::lease::LEASE_SIZE_MAX;
 use crate::source::leased::{Mill, Outlook};
 use crate::space::codec::Keys;
 use crate::space::{Audit, Tuning};
 use crate::store::{
-    GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, Store, StoreError, is_later_era,
+    GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, StoreError, is_later_era,
 };
 
 /// A mill never leases more than this part of what is left, so that the last keys of a space
@@ -50,12 +47,8 @@ pub(crate) type GiveBacks = GroupCommit<GiveBack, Result<Mark, StoreError>>;
 pub(crate) struct Refill {
     /// The space it leases of.
     pub(crate) space: String,
-    /// Where it leases.
-    pub(crate) store: Arc<Store>,
-    /// What the space must have reached.
-    pub(crate) floors: Arc<Floors>,
-    /// For whom it leases.
-    pub(crate) instance: Instance,
+    /// Through which it leases.
+    pub(crate) fence: Arc<Fence>,
     /// What it fills.
     pub(crate) mill: Arc<Mill>,
     /// What is made of it, to be brought up to date first.
@@ -188,7 +181,7 @@ impl Refill {
     async fn follow_record(&self, held: &mut Vec<Held>) {
         let record = self.record.load_full();
         if self.keys.has_unread() && !held.is_empty() {
-            let _ = Box::pin(reach(&self.store, &self.keys, record.capacity, record.mark)).await;
+            let _ = Box::pin(self.fence.reach(&self.keys, record.capacity, record.mark)).await;
         }
         // An advance that knew of these leases began beyond them. Of keys in a pool nothing tells
         // whether it did.
@@ -260,16 +253,13 @@ impl Refill {
     async fn lease(&self, size: u64, spent: &[LeaseId]) -> Result<Grant, StoreError> {
         let ask = LeaseAsk {
             space: self.space.clone(),
-            instance: self.instance.clone(),
+            instance: self.fence.instance().clone(),
             size,
             share: SHARE,
-            floor: floor_of(&self.floors, &self.space).await?,
             last_lease: self.progress.get().last_lease,
             spent: spent.to_vec(),
         };
-        let grant = self.store.leases.lease(&ask).await?;
-        check_grant(&grant, size);
-        settle(&self.store, &self.floors, &self.keys, &ask, &grant).await?;
+        let grant = self.fence.lease(&ask, &self.keys).await?;
         self.progress.change(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -372,28 +362,14 @@ impl Refill {
         }
         let back = GiveBack {
             space: self.space.clone(),
-            instance: self.instance.id.clone(),
+            instance: self.fence.instance().id.clone(),
             lease,
             end: rest.end,
             closed_at: rest.start,
             returned: returned.to_vec(),
-            floor: floor_of(&self.floors, &self.space).await?,
         };
         self.give_backs.ask_in_line(back).await?.map(drop)
     }
-}
-
-/// Closes leases at a clean stop, all that wait in one commit. Each space is refused or taken alone.
-pub(crate) async fn give_back_all(
-    store: &Store,
-    floors: &Arc<Floors>,
-    backs: Vec<GiveBack>,
-) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-    let answers = store.leases.give_back(&backs).await?;
-    let marks = backs.into_iter().zip(&answers);
-    let marks = marks.filter_map(|(back, answer)| Some((back.space, *answer.as_ref().ok()?)));
-    raise_all(floors, marks.collect()).await?;
-    Ok(answers)
 }
 
 /// Turns a refusal into the mill's outlook and the time of the next try.
@@ -445,13 +421,6 @@ pub(crate) fn tell(
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that the service itself is gone: a stop, too.
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// The second half of the pair: what the store returned is what was asked for.
-pub(crate) fn check_grant(grant: &Grant, size: u64) {
-    let Range { start, end } = grant.ordinals;
-    assert!(start < end && end - start <= size, "asked for {size}, granted {grant:?}");
-    assert!(end <= grant.mark.next, "granted beyond `next`: {grant:?}");
 }
 
 /// Leases in the mill that are drawn to their end: all but the current one, which is the

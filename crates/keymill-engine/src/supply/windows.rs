@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! - A window may be used only after the store has recorded it and the floor files know. Until then
-//!   the one before is drawn from, to its end.
+//! - A window may be used only after the fence has made sure of it. Until then the one before is drawn
+//!   from, to its end.
 //! - One whose commit is in doubt is not used: the next request compares with what was certain, so
 //!   where that commit was made after all, the store gives another worker. Until a request
 //!   succeeds, windows asked for are short, so that a link that loses every answer occupies few
@@ -22,15 +22,11 @@ use super::demand::Pace;
 use super::leases::{SharedProgress, stopped, tell};
 use super::retry::Retry;
 use crate::clock::{Clock, ClockWatch};
-use crate::fence::floors::{Floors, floor_of, raise_to};
-use crate::fence::make_sure;
-use crate::instance::Instance;
+use crate::fence::{Fence, WindowOnRecord};
 use crate::source::leased::{Mill, Outlook};
 use crate::source::ticks::Worker;
 use crate::space::Timeline;
-use crate::store::{
-    Confirm, Evidence, HeldWindow, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
-};
+use crate::store::{HeldWindow, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease};
 
 /// How often a keeper with a window looks at the clock and at its rate.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -44,12 +40,8 @@ const LENGTH_MIN: Duration = Duration::from_secs(1);
 pub(crate) struct Keeper {
     /// The space it leases of.
     pub(crate) space: String,
-    /// Where it leases.
-    pub(crate) store: Arc<Store>,
-    /// What the space must have reached.
-    pub(crate) floors: Arc<Floors>,
-    /// For whom it leases.
-    pub(crate) instance: Instance,
+    /// Through which it leases.
+    pub(crate) fence: Arc<Fence>,
     /// What it keeps supplied.
     pub(crate) mill: Arc<Mill>,
     /// The worker number that the user has chosen.
@@ -71,15 +63,8 @@ pub(crate) struct Keeper {
 struct Held {
     window: HeldWindow,
     start: u64,
-    /// Whether the mill draws from it: only once the floor files know.
+    /// Whether the mill draws from it: only once the fence is sure of it.
     in_use: bool,
-}
-
-/// What the store has answered, and when it did.
-#[derive(Debug)]
-struct Answer {
-    window: Window,
-    at: Instant,
 }
 
 impl Keeper {
@@ -225,13 +210,13 @@ impl Keeper {
         let mut known = if is_over { None } else { *held };
         let answer = self.window(worker.timeline(), length, &mut known).await?;
         *held = known;
-        self.settle(worker, held, &answer).await?;
+        let (window, _) = Keeper::settle(worker, held, answer)?;
         if let Some((before, now)) = before
-            && before.window.lease == answer.window.lease
+            && before.window.lease == window.lease
         {
-            self.mind_the_clock(worker, held, &answer.window, now, length).await?;
+            self.mind_the_clock(worker, held, &window, now, length).await?;
         }
-        Ok(!answer.window.ticks.is_empty())
+        Ok(!window.ticks.is_empty())
     }
 
     /// Asks the store, and keeps what is on record from then on, whether or not it comes to be used.
@@ -240,21 +225,19 @@ impl Keeper {
         timeline: Timeline,
         length: u64,
         held: &mut Option<Held>,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<WindowOnRecord, StoreError> {
         let ask = WindowAsk {
             space: self.space.clone(),
-            instance: self.instance.clone(),
+            instance: self.fence.instance().clone(),
             timeline,
             held: held.map(|held| held.window),
             worker: self.number,
             length,
             clock: self.clock.clone(),
-            floor: floor_of(&self.floors, &self.space).await?,
             last_lease: self.progress.get().last_lease,
         };
-        let window = self.store.windows.window(&ask).await?;
-        let at = Instant::now();
-        check_window(&window, &ask);
+        let answer = self.fence.window(&ask).await?;
+        let window = &answer.window;
         let on_record =
             HeldWindow { worker: window.worker, lease: window.lease, end: window.ticks.end };
         match held {
@@ -262,43 +245,31 @@ impl Keeper {
             _ => {
                 let start = window.ticks.start;
                 *held = Some(Held { window: on_record, start, in_use: false });
-                self.tell_of(timeline, &window);
+                self.tell_of(timeline, window);
             }
         }
-        Ok(Answer { window, at })
+        Ok(answer)
     }
 
-    /// Makes a window that is on record safe to use, and lets the mill draw from it. Returns from
-    /// where on a tenancy that ends with that has drawn nothing.
-    async fn settle(
-        &self,
+    /// Lets the mill draw from a window that is on record, if it is sure. Returns it, and from where on a
+    /// tenancy that ends with that has drawn nothing.
+    fn settle(
         worker: &Worker,
         held: &mut Option<Held>,
-        Answer { window, at }: &Answer,
-    ) -> Result<Option<u64>, StoreError> {
-        let last = window.ticks.end.saturating_sub(1);
-        let change = Confirm {
-            space: self.space.clone(),
-            reached: window.mark,
-            evidence: Evidence::Lease {
-                lease: window.lease,
-                holder: self.instance.id.clone(),
-                end: worker.timeline().ordinals(window.worker, last..last).start + 1,
-            },
-            skips_in: 0..0,
-        };
-        make_sure(&self.store, &self.floors, &change).await?;
-        let Some(held) = held else { return Ok(None) };
+        WindowOnRecord { window, at, sure }: WindowOnRecord,
+    ) -> Result<(Window, Option<u64>), StoreError> {
+        sure?;
+        let Some(held) = held else { return Ok((window, None)) };
         // This process may have been paused meanwhile.
         let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
         let now_ms = window.now_ms.saturating_add(passed);
         if held.in_use {
             worker.extend(held.window.end, now_ms);
-            return Ok(None);
+            return Ok((window, None));
         }
         held.in_use = true;
         let HeldWindow { worker: number, end, .. } = held.window;
-        Ok(worker.begin(number, held.start..end, now_ms))
+        Ok((window, worker.begin(number, held.start..end, now_ms)))
     }
 
     fn tell_of(&self, timeline: Timeline, window: &Window) {
@@ -343,7 +314,7 @@ impl Keeper {
             space = self.space, worker = old.window.worker, %clock, %ids,
             "the clock was set back to before this worker's last ID; using another worker"
         );
-        let unused_from = self.settle(worker, held, &answer).await?;
+        let (_, unused_from) = Keeper::settle(worker, held, answer)?;
         self.release(timeline, old.window, unused_from).await;
         Ok(())
     }
@@ -352,20 +323,15 @@ impl Keeper {
     /// passed.
     async fn release(&self, timeline: Timeline, held: HeldWindow, unused_from: Option<u64>) {
         let Some(unused_from) = unused_from else { return };
-        let released = async {
-            let release = WindowRelease {
-                space: self.space.clone(),
-                instance: self.instance.id.clone(),
-                timeline,
-                held,
-                unused_from: unused_from.min(held.end),
-                floor: floor_of(&self.floors, &self.space).await?,
-            };
-            let mark = self.store.windows.release_window(&release).await?;
-            raise_to(&self.floors, &self.space, mark).await
+        let release = WindowRelease {
+            space: self.space.clone(),
+            instance: self.fence.instance().id.clone(),
+            timeline,
+            held,
+            unused_from: unused_from.min(held.end),
         };
         let (space, worker) = (&self.space, held.worker);
-        match released.await {
+        match self.fence.release_window(&release).await {
             Ok(()) => tracing::info!(space, worker, "released the worker"),
             Err(error) => tracing::warn!(space, worker, "could not release the worker: {error}"),
         }
@@ -381,20 +347,4 @@ impl Keeper {
         );
         self.progress.change(|progress| progress.clock_jumps += 1);
     }
-}
-
-/// The second half of the pair: what the store returned is what was asked for.
-fn check_window(window: &Window, ask: &WindowAsk) {
-    let limit = ask.timeline.tick_at(window.now_ms).saturating_add(ask.length);
-    let end = window.ticks.end;
-    assert!(u64::from(window.worker) < ask.timeline.workers(), "no such worker: {window:?}");
-    match ask.held.filter(|held| held.lease == window.lease) {
-        Some(held) => {
-            assert_eq!(held.worker, window.worker, "another worker under one lease: {window:?}");
-            assert_eq!(held.end, window.ticks.start, "a window that does not go on: {window:?}");
-            assert!(end == held.end || end <= limit, "beyond the clock: {window:?}, {ask:?}");
-        }
-        None => assert!(window.ticks.start < end && end <= limit, "not asked for: {window:?}"),
-    }
-    assert!(end <= ask.timeline.ticks() && end <= window.mark.next, "out of range: {window:?}");
 }

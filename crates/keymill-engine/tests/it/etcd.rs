@@ -49,11 +49,10 @@ impl Case {
             instance: self.instance.clone(),
             size: 10,
             share: 1,
-            floor: self.floor.clone(),
             last_lease: None,
             spent: Vec::new(),
         };
-        let grant = self.store.leases.lease(&ask).await.unwrap();
+        let grant = self.store.leases.lease(&ask, &self.floor).await.unwrap();
         (ask, grant)
     }
 
@@ -166,21 +165,21 @@ async fn hundreds_of_leases_are_given_back_in_few_transactions() {
         let space = format!("space-{number}");
         case.create(&space).await;
         let (ask, grant) = case.lease(&space).await;
-        backs.push(GiveBack::whole(&ask, &grant));
+        backs.push((GiveBack::whole(&ask, &grant), case.floor.clone()));
     }
     // Two of one space, one of them twice; and one that is refused.
     let (ask, grant) = case.lease("space-7").await;
-    backs.insert(9, GiveBack::whole(&ask, &grant));
-    backs.insert(10, GiveBack::whole(&ask, &grant));
-    let refused = backs.iter().position(|back| back.space == "space-50").unwrap();
-    backs[refused].floor.mark = Mark { revision: 90, ..Mark::default() };
+    backs.insert(9, (GiveBack::whole(&ask, &grant), case.floor.clone()));
+    backs.insert(10, (GiveBack::whole(&ask, &grant), case.floor.clone()));
+    let refused = backs.iter().position(|(back, _)| back.space == "space-50").unwrap();
+    backs[refused].1.mark = Mark { revision: 90, ..Mark::default() };
 
     let begin = Instant::now();
     let answers = case.store.leases.give_back(&backs).await.unwrap();
     // A stop that gives 10,000 leases back has five seconds.
     assert!(begin.elapsed().as_secs_f64() < 2.0, "it took {:?}", begin.elapsed());
     assert_eq!(answers.len(), backs.len());
-    for (number, (back, answer)) in backs.iter().zip(&answers).enumerate() {
+    for (number, ((back, _), answer)) in backs.iter().zip(&answers).enumerate() {
         match answer {
             Err(StoreError::RolledBack(_)) => assert_eq!(number, refused),
             answer => assert!(answer.is_ok() && number != refused, "{}: {answer:?}", back.space),
@@ -200,8 +199,8 @@ async fn hundreds_of_leases_are_given_back_in_few_transactions() {
     let again = case.store.leases.give_back(&backs).await.unwrap();
     let (first, second) = (marks(&answers), marks(&again));
     // Those of `space-7` tell the last mark now.
-    let others = |number: &usize| backs[*number].space != "space-7";
+    let others = |number: &usize| backs[*number].0.space != "space-7";
     for number in (0..backs.len()).filter(others) {
-        assert_eq!(first[number], second[number], "{}", backs[number].space);
+        assert_eq!(first[number], second[number], "{}", backs[number].0.space);
     }
 }

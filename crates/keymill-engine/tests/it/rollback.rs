@@ -179,7 +179,6 @@ async fn digests_that_grow_after_a_rollback_give_no_key_to_another_input() {
     assert_eq!(digest(&first, 1_000..1_010).await, digest(&second, 1_000..1_010).await);
 }
 
-/// An instance with a data directory of its own.
 /// A growth that the restore has lost may have given keys of its length.
 #[tokio::test]
 async fn digests_never_grow_to_a_length_that_was_lost() {
@@ -196,6 +195,26 @@ async fn digests_never_grow_to_a_length_that_was_lost() {
     service.grow("pages", 6).await.unwrap();
     assert_eq!(digest(&service, 0..20).await, known);
     assert!(digest(&service, 1_000..1_050).await.iter().all(|key| key.len() == 6));
+}
+
+/// The end of a key is a change like any other: what it has led to is remembered.
+#[tokio::test]
+async fn a_store_that_has_lost_the_end_of_a_key_is_noticed_by_the_next_change() {
+    for end in ["a retired key", "a removed alias"] {
+        let folder = tempfile::tempdir().unwrap();
+        let service = start(folder.path(), "one").await;
+        let space = tickets(&service, 1_000).await;
+        take(&service, &space, 5).await.unwrap();
+        service.add_alias("tickets", "sale", "me").await.unwrap();
+        back_up(folder.path());
+        match end {
+            "a retired key" => drop(service.retire("tickets", "000003").await.unwrap()),
+            _ => service.remove_alias("tickets", "sale", "me").await.unwrap(),
+        }
+        restore(folder.path());
+        let refusal = service.add_alias("tickets", "summer", "me").await.unwrap_err();
+        assert!(matches!(refusal, ServiceError::RolledBack(_)), "{end}: {refusal}");
+    }
 }
 
 #[tokio::test]
@@ -222,13 +241,14 @@ async fn a_newcomer_minds_what_a_living_instance_has_seen() {
     first.stop(Duration::from_secs(5)).await;
 }
 
+/// An instance with a data directory of its own.
 async fn start(folder: &Path, data_dir: &str) -> Service {
     let store = Unreliable::open(folder).await;
     Service::start(setup(store.store(), &folder.join(data_dir))).await.unwrap()
 }
 
 /// A space whose keys are their ordinals, with leases of this size from now on.
-async fn tickets(service: &Service, lease_size: u64) -> Arc<Space> {
+pub(crate) async fn tickets(service: &Service, lease_size: u64) -> Arc<Space> {
     let wanted = SpaceSpec {
         kind: Some(Kind::Sequential),
         alphabet: Some("decimal".to_owned()),
@@ -275,12 +295,12 @@ async fn take(service: &Service, space: &Arc<Space>, count: u32) -> Result<Vec<u
     Ok(ordinals)
 }
 
-fn back_up(folder: &Path) {
+pub(crate) fn back_up(folder: &Path) {
     copy(&folder.join("keymill.db"), &folder.join("backup.db"));
 }
 
 /// Restores the database in place, under those who have it open.
-fn restore(folder: &Path) {
+pub(crate) fn restore(folder: &Path) {
     copy(&folder.join("backup.db"), &folder.join("keymill.db"));
 }
 

@@ -255,6 +255,8 @@ on_stores_that_note_keys! {
 struct Case {
     url: String,
     store: Store,
+    /// The floor of one who has seen nothing of the store.
+    unseen: Floor,
     instance: Instance,
     space: String,
 }
@@ -262,9 +264,12 @@ struct Case {
 impl Case {
     async fn new(url: &str) -> Case {
         let instance = Instance::this_process();
+        let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
+        let identity = store.admin.identity().await.unwrap();
         Case {
             url: url.to_owned(),
-            store: keymill_engine::store::open(url, Opening::default()).await.unwrap(),
+            store,
+            unseen: Floor { store: identity, mark: Mark::default() },
             space: format!("space-{}", instance.id),
             instance,
         }
@@ -284,8 +289,7 @@ impl Case {
             capacity,
             start,
         };
-        let floor = self.floor(0, 0).await;
-        self.store.spaces.create(&new, &floor).await.unwrap()
+        self.store.spaces.create(&new, &self.unseen).await.unwrap()
     }
 
     fn ask(&self, size: u64) -> LeaseAsk {
@@ -294,38 +298,36 @@ impl Case {
             instance: self.instance.clone(),
             size,
             share: 1,
-            floor: Floor { store: String::new(), mark: Mark::default() },
             last_lease: None,
             spent: Vec::new(),
         }
     }
 
-    async fn lease_as(&self, mut ask: LeaseAsk) -> Result<Grant, StoreError> {
-        if ask.floor.store.is_empty() {
-            ask.floor.store = self.store.admin.identity().await.unwrap();
-        }
-        self.store.leases.lease(&ask).await
+    async fn lease_as(&self, ask: LeaseAsk) -> Result<Grant, StoreError> {
+        self.lease_above(&self.unseen, &ask).await
+    }
+
+    async fn lease_above(&self, floor: &Floor, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.store.leases.lease(ask, floor).await
     }
 
     async fn lease(&self, size: u64) -> Grant {
         self.lease_as(self.ask(size)).await.unwrap()
     }
 
-    async fn floor(&self, revision: u64, next: u64) -> Floor {
-        Floor {
-            store: self.store.admin.identity().await.unwrap(),
-            mark: Mark { revision, next, ..Mark::default() },
-        }
+    /// The floor of one who has seen the space at this point.
+    fn floor(&self, revision: u64, next: u64) -> Floor {
+        Floor { mark: Mark { revision, next, ..Mark::default() }, ..self.unseen.clone() }
     }
 
     /// Another space, through the same handle.
     fn beside(&self, space: String) -> Case {
-        let (url, store) = (self.url.clone(), self.store.clone());
-        Case { url, store, instance: self.instance.clone(), space }
+        let (url, store, unseen) = (self.url.clone(), self.store.clone(), self.unseen.clone());
+        Case { url, store, unseen, instance: self.instance.clone(), space }
     }
 
     /// A lease of which the last so many ordinals were not drawn.
-    async fn back(&self, grant: &Grant, undrawn: u64) -> GiveBack {
+    fn back(&self, grant: &Grant, undrawn: u64) -> GiveBack {
         let end = grant.ordinals.end;
         GiveBack {
             space: self.space.clone(),
@@ -334,16 +336,15 @@ impl Case {
             end,
             closed_at: end - undrawn,
             returned: Vec::from_iter((undrawn > 0).then_some(end - undrawn..end)),
-            floor: self.floor(0, 0).await,
         }
     }
 
     async fn give_back(&self, grant: &Grant, undrawn: u64) -> Result<Mark, StoreError> {
-        self.give_back_as(&self.back(grant, undrawn).await).await
+        self.give_back_as(&self.back(grant, undrawn)).await
     }
 
     async fn give_back_as(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        give_back_one(&self.store, back).await
+        give_back_one(&self.store, back, &self.unseen).await
     }
 
     /// A sign of life of an instance that has, and serves, nothing.
@@ -378,8 +379,8 @@ impl Case {
     }
 }
 
-async fn give_back_one(store: &Store, back: &GiveBack) -> Result<Mark, StoreError> {
-    let mut answers = store.leases.give_back(std::slice::from_ref(back)).await?;
+async fn give_back_one(store: &Store, back: &GiveBack, floor: &Floor) -> Result<Mark, StoreError> {
+    let mut answers = store.leases.give_back(&[(back.clone(), floor.clone())]).await?;
     assert_eq!(answers.len(), 1, "an answer for each");
     answers.remove(0)
 }

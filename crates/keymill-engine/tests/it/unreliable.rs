@@ -4,7 +4,9 @@
 //! Instances on it share no floor file, as if each ran on a machine of its own.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,6 +36,7 @@ pub(crate) struct Unreliable {
     /// How many answers to leases and windows are lost from now on.
     to_lose: AtomicU32,
     notes: Mutex<Notes>,
+    pause: Mutex<Option<Pause>>,
     /// What was asked for of leases and windows, and what was granted whether or not the answer
     /// arrived.
     asked: Mutex<Vec<(u64, u64)>>,
@@ -51,6 +54,9 @@ pub(crate) enum Notes {
     Lost,
 }
 
+/// What happens while an instance is paused.
+struct Pause(Pin<Box<dyn Future<Output = ()> + Send>>);
+
 impl Unreliable {
     pub(crate) async fn open(folder: &Path) -> Arc<Unreliable> {
         let url = format!("sqlite:{}", folder.join("keymill.db").display());
@@ -60,6 +66,7 @@ impl Unreliable {
             refused: AtomicU32::new(0),
             to_lose: AtomicU32::new(0),
             notes: Mutex::default(),
+            pause: Mutex::default(),
             asked: Mutex::default(),
         })
     }
@@ -81,6 +88,12 @@ impl Unreliable {
 
     pub(crate) fn set_notes(&self, notes: Notes) {
         *self.notes.lock().unwrap() = notes;
+    }
+
+    /// Pauses the instance behind the commit of its next claim, retirement or removal of a name, before it
+    /// hears of it, for as long as something else takes.
+    pub(crate) fn pause_for(&self, meanwhile: impl Future<Output = ()> + Send + 'static) {
+        *self.pause.lock().unwrap() = Some(Pause(Box::pin(meanwhile)));
     }
 
     /// What was asked for of leases and windows so far, and what was granted.
@@ -108,6 +121,15 @@ impl Unreliable {
         Ok(self.up()?.rows.as_ref().expect("SQLite keeps rows of keys"))
     }
 
+    /// Answers with what was committed, after the pause if there is to be one.
+    async fn committed<T>(&self, answer: T) -> Result<T, StoreError> {
+        let pause = self.pause.lock().unwrap().take();
+        if let Some(Pause(meanwhile)) = pause {
+            meanwhile.await;
+        }
+        Ok(answer)
+    }
+
     /// Notes what was asked for and granted, and answers with it unless the answer is to be lost.
     fn answer<T>(&self, asked: u64, granted: u64, answer: T) -> Result<T, StoreError> {
         self.asked.lock().unwrap().push((asked, granted));
@@ -116,6 +138,12 @@ impl Unreliable {
             Ok(_) => Err(StoreError::InDoubt("the answer was lost".to_owned())),
             Err(_) => Ok(answer),
         }
+    }
+}
+
+impl fmt::Debug for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pause")
     }
 }
 
@@ -142,14 +170,14 @@ pub(crate) fn setup(store: Store, data_dir: &Path) -> Setup {
 
 #[async_trait]
 impl Leases for Unreliable {
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let grant = self.up()?.leases.lease(ask).await?;
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        let grant = self.up()?.leases.lease(ask, floor).await?;
         self.answer(ask.size, grant.ordinals.end - grant.ordinals.start, grant)
     }
 
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         self.up()?.leases.give_back(backs).await
     }
@@ -165,8 +193,8 @@ impl Leases for Unreliable {
 
 #[async_trait]
 impl Windows for Unreliable {
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let window = self.up()?.windows.window(ask).await?;
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        let window = self.up()?.windows.window(ask, floor).await?;
         self.answer(ask.length, window.ticks.end - window.ticks.start, window)
     }
 
@@ -174,27 +202,31 @@ impl Windows for Unreliable {
         self.up()?.windows.clock_ms(own_ms).await
     }
 
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.up()?.windows.release_window(release).await
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        self.up()?.windows.release_window(release, floor).await
     }
 }
 
 #[async_trait]
 impl UseLog for Unreliable {
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+    async fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
         let notes = *self.notes.lock().unwrap();
         if notes == Notes::Refused {
             return Err(StoreError::Unavailable("the note was refused".to_owned()));
         }
-        let noted = self.rows()?.use_log.note(uses).await?;
+        let noted = self.rows()?.use_log.note(uses, floor).await?;
         if notes == Notes::Lost {
             return Err(StoreError::InDoubt("the answer was lost".to_owned()));
         }
         Ok(noted)
     }
 
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        self.rows()?.use_log.retire(retire).await
+    async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError> {
+        self.committed(self.rows()?.use_log.retire(retire, floor).await?).await
     }
 
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
@@ -249,8 +281,8 @@ impl Spaces for Unreliable {
 
 #[async_trait]
 impl Names for Unreliable {
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        self.up()?.names.add_names(batch).await
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
+        self.up()?.names.add_names(batch, floor).await
     }
 
     async fn remove_name(
@@ -259,8 +291,8 @@ impl Names for Unreliable {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        self.up()?.names.remove_name(space, key, owner, floor).await
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
+        self.committed(self.up()?.names.remove_name(space, key, owner, floor).await?).await
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
@@ -352,16 +384,16 @@ impl Admin for Unreliable {
 
 #[async_trait]
 impl Pools for Unreliable {
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        self.rows()?.pools.fill(fill).await
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
+        self.rows()?.pools.fill(fill, floor).await
     }
 
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        self.rows()?.pools.claim(ask).await
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
+        self.committed(self.rows()?.pools.claim(ask, floor).await?).await
     }
 
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        self.rows()?.pools.release(back).await
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
+        self.rows()?.pools.release(back, floor).await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
@@ -387,7 +419,7 @@ impl Pools for Unreliable {
 
 #[async_trait]
 impl Digests for Unreliable {
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        self.rows()?.digests.digest(batch).await
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
+        self.rows()?.digests.digest(batch, floor).await
     }
 }

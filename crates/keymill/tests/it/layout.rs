@@ -1,7 +1,7 @@
 //! The rooms of the library use each other in one direction: what a newcomer reads off the drawing in
 //! ARCHITECTURE.md is what the `use` lines say.
 //!
-//! Every source file is read as text. A path that begins with `crate::`, or with enough `super::` to get
+//! Every source file is read as text. Only the fence changes a store, and nobody else knows of floors. A path that begins with `crate::`, or with enough `super::` to get
 //! there, makes an edge from the file's top-level module to the one that it names. Tests inside the
 //! library are left out: they may look at everything.
 
@@ -11,6 +11,35 @@ use std::path::{Path, PathBuf};
 
 /// Where the rooms of each crate are.
 const CRATES: [&str; 2] = ["src", "../keymill-engine/src"];
+
+/// What changes a store: the part that it is asked of, and how.
+const CHANGES: [&str; 25] = [
+    "spaces.create(",
+    "spaces.tune(",
+    "spaces.grow(",
+    "spaces.seal(",
+    "spaces.advance(",
+    "spaces.report_sighting(",
+    "leases.lease(",
+    "leases.give_back(",
+    "windows.window(",
+    "windows.release_window(",
+    "names.add_names(",
+    "names.remove_name(",
+    "moves.begin_import(",
+    "moves.import_rows(",
+    "moves.finish_import(",
+    "instances.heartbeat(",
+    "admin.secret(Some(",
+    "admin.forget_secret(",
+    "admin.migrate(",
+    "pools.fill(",
+    "pools.claim(",
+    "pools.release(",
+    "use_log.note(",
+    "use_log.retire(",
+    "digests.digest(",
+];
 
 /// An edge of the graph: from a room to another, and the first line that makes it.
 type Edges = BTreeMap<(String, String), String>;
@@ -28,6 +57,35 @@ fn rooms_use_each_other_in_one_direction() {
             }
         }
     }
+}
+
+/// What was seen of a store guards every change of it, so there is one place where changes are made.
+#[test]
+fn only_the_fence_knows_of_floors_and_changes_a_store() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../keymill-engine/src");
+    let mut fenced = 0;
+    for file in sources(&root) {
+        let text = fs::read_to_string(&file).unwrap();
+        let changes = changes_in(&text);
+        match path_of(&root, &file).first().map(String::as_str) {
+            Some("fence") => fenced += changes.len(),
+            Some("store") => {}
+            _ => assert!(changes.is_empty(), "{}: {changes:?}", file.display()),
+        }
+    }
+    assert!(fenced >= 20, "the fence makes only {fenced} changes, which cannot be true");
+}
+
+#[test]
+fn a_change_is_found_however_it_is_written() {
+    assert_eq!(
+        changes_in("let it = self\n    .store()\n    .leases\n    .lease(&ask);"),
+        ["leases.lease("]
+    );
+    assert_eq!(changes_in("pools.fill(&fill); // pools.claim("), ["pools.fill("]);
+    assert_eq!(changes_in("let floor = 1;"), ["a floor"]);
+    assert_eq!(changes_in("use crate::store::Floor;"), ["a floor"]);
+    assert!(changes_in("/// The floor.\nfence.lease(&ask); admin.secret(None);").is_empty());
 }
 
 /// What suites, proofs and benches may look at is not for the binary.
@@ -155,6 +213,17 @@ fn used(text: &str, depth: usize) -> Vec<(usize, String)> {
             }
         }
     }
+    found
+}
+
+/// The changes of a store that a file makes, and whether it names a floor. Comments and tests are left out.
+fn changes_in(text: &str) -> Vec<&'static str> {
+    let text = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    // A call may stand on several lines.
+    let code: String = code.flat_map(str::chars).filter(|it| !it.is_whitespace()).collect();
+    let mut found: Vec<&str> = CHANGES.into_iter().filter(|change| code.contains(change)).collect();
+    found.extend(code.to_lowercase().contains("floor").then_some("a floor"));
     found
 }
 

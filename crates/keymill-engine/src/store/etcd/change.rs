@@ -151,13 +151,13 @@ impl<'a> Draft<'a> {
         Ok(space)
     }
 
-    pub(super) fn lease(&mut self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let mut space = self.space_above(&ask.floor)?;
+    pub(super) fn lease(&mut self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        let mut space = self.space_above(floor)?;
         let instance = &ask.instance.id;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.is_on_record(last, instance)
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         for &spent in &ask.spent {
             self.close(spent, instance, None);
@@ -173,8 +173,12 @@ impl<'a> Draft<'a> {
         Ok(grant)
     }
 
-    pub(super) fn add_names(&mut self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.floor)?;
+    pub(super) fn add_names(
+        &mut self,
+        batch: &NameBatch,
+        floor: &Floor,
+    ) -> Result<Named, StoreError> {
+        let mut space = self.space_above(floor)?;
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
@@ -204,17 +208,17 @@ impl<'a> Draft<'a> {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let mut space = self.space_above(floor)?;
         let known = self.names.get(key).filter(|known| known.removed_at.is_none()).cloned();
-        let Some(mut known) = known else { return Ok(None) };
+        let Some(mut known) = known else { return Ok((space.mark, None)) };
         if known.is_alias_of(owner) {
             known.removed_at = Some(time(now()));
             self.put_name(known.clone());
             space.mark.revision += 1;
             self.move_to(&space);
         }
-        Ok(Some(known))
+        Ok((space.mark, Some(known)))
     }
 
     fn put_name(&mut self, record: NameRecord) {
@@ -233,8 +237,11 @@ impl<'a> Draft<'a> {
 
     /// Closes a lease where drawing ended, if it is open and ends where its holder says, and takes
     /// back what was not drawn of it.
-    pub(super) fn give_back(&mut self, back: &GiveBack) -> Result<Mark, StoreError> {
-        let mut space = self.space_above(&back.floor)?;
+    pub(super) fn give_back(
+        &mut self,
+        (back, floor): &(GiveBack, Floor),
+    ) -> Result<Mark, StoreError> {
+        let mut space = self.space_above(floor)?;
         if self.close(back.lease, &back.instance, Some(&(back.closed_at..back.end))) {
             space.take_back(&back.returned);
             self.move_to(&space);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::EtcdStore;
 use super::change::{Draft, Wanted};
 use super::retry::Turns;
-use crate::store::{GiveBack, LeaseId, Mark, StoreError};
+use crate::store::{Floor, GiveBack, LeaseId, Mark, StoreError};
 
 /// How many leases are closed together.
 const GROUP_MAX: usize = 30;
@@ -18,7 +18,7 @@ impl EtcdStore {
     /// is the answer to the leases that it concerns and to those after them.
     pub(super) async fn take_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let mut answers = Vec::with_capacity(backs.len());
         let (mut size, mut turns) = (GROUP_MAX, Turns::new());
@@ -49,14 +49,14 @@ impl EtcdStore {
     /// Closes leases in one transaction; `None` where others were faster.
     async fn take_back_group(
         &self,
-        group: &[GiveBack],
+        group: &[(GiveBack, Floor)],
     ) -> Result<Option<Vec<Result<Mark, StoreError>>>, StoreError> {
         let mut spaces: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (number, back) in group.iter().enumerate() {
+        for (number, (back, _)) in group.iter().enumerate() {
             spaces.entry(&back.space).or_default().push(number);
         }
         let leases_of = |numbers: &Vec<usize>| -> Vec<LeaseId> {
-            numbers.iter().map(|number| group[*number].lease).collect()
+            numbers.iter().map(|number| group[*number].0.lease).collect()
         };
         let leases: Vec<Vec<LeaseId>> = spaces.values().map(leases_of).collect();
         let wanted: Vec<Wanted<'_>> = spaces

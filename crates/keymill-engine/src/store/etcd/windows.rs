@@ -15,7 +15,7 @@ use super::retry::Turns;
 use super::{EtcdStore, clock};
 use crate::store::values::from_json;
 use crate::store::{
-    LeaseId, Mark, Purpose, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
+    Floor, LeaseId, Mark, Purpose, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
 };
 
 /// How many rows one request asks for: a layout has up to 65,536 workers.
@@ -31,7 +31,11 @@ pub(super) struct WorkerDoc {
 
 impl EtcdStore {
     /// Extends the window that is held, or leases a worker anew.
-    pub(super) async fn window_for(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+    pub(super) async fn window_for(
+        &self,
+        ask: &WindowAsk,
+        floor: &Floor,
+    ) -> Result<Window, StoreError> {
         let leases: Vec<LeaseId> = ask.last_lease.into_iter().chain(held_lease(ask)).collect();
         let space = &ask.space;
         let mut clock = None;
@@ -47,7 +51,7 @@ impl EtcdStore {
             clock = Some((now_ms, at));
             let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
             let now_ms = now_ms.saturating_add(passed);
-            let window = self.draft_window(&mut draft, ask, now_ms).await?;
+            let window = self.draft_window(&mut draft, ask, floor, now_ms).await?;
             if draft.commit(&self.members).await? {
                 return Ok(window);
             }
@@ -61,13 +65,17 @@ impl EtcdStore {
     }
 
     /// Frees a worker, where its row says what its holder knows.
-    pub(super) async fn free_worker(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+    pub(super) async fn free_worker(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
         let (space, leases) = (&release.space, [release.held.lease]);
         let mut turns = Turns::new();
         loop {
             let wanted = Wanted { space, leases: &leases, names: &[] };
             let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
-            let mark = self.draft_release(&mut draft, release).await?;
+            let mark = self.draft_release(&mut draft, release, floor).await?;
             if draft.commit(&self.members).await? {
                 return Ok(mark);
             }
@@ -79,14 +87,15 @@ impl EtcdStore {
         &self,
         draft: &mut Draft<'_>,
         ask: &WindowAsk,
+        floor: &Floor,
         now_ms: i64,
     ) -> Result<Window, StoreError> {
-        let mut space = draft.space_above(&ask.floor)?;
+        let mut space = draft.space_above(floor)?;
         let (revision, instance) = (space.mark.revision, &ask.instance.id);
         if let Some(last) = ask.expected_lease(revision)
             && !draft.is_on_record(last, instance)
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         let known = match ask.held {
             Some(held) => self.worker_rows(&ask.space, Some(held.worker)).await?,
@@ -122,8 +131,9 @@ impl EtcdStore {
         &self,
         draft: &mut Draft<'_>,
         release: &WindowRelease,
+        floor: &Floor,
     ) -> Result<Mark, StoreError> {
-        let WindowRelease { instance, timeline, held, floor, .. } = release;
+        let WindowRelease { instance, timeline, held, .. } = release;
         let mut space = draft.space_above(floor)?;
         let known = self.worker_rows(&release.space, Some(held.worker)).await?;
         let start = draft.open_start(held.lease, instance);

@@ -8,7 +8,7 @@ use super::rows::{self, mark_from, used_from};
 use super::{RedisStore, guard};
 use crate::store::values::millis;
 use crate::store::{
-    Claim, ClaimAsk, ERA, KeyPlace, Mark, Release, Retire, StoreError, UsedKey, next_era,
+    Claim, ClaimAsk, ERA, Floor, KeyPlace, Mark, Release, Retire, StoreError, UsedKey, next_era,
 };
 
 impl RedisStore {
@@ -16,10 +16,11 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         ask: &ClaimAsk,
+        floor: &Floor,
     ) -> Result<Claim, StoreError> {
         let history = connection.history();
         let mut script = self.scripts.claim.key(self.keys.space(&ask.space));
-        guard(&mut script, &ask.floor, history);
+        guard(&mut script, floor, history);
         let size = ask.size.min(2 * KEYS_MAX as u64);
         // So far ahead that no clock gets there, and still a time that can be added to.
         let ttl = ask.ttl.map(|ttl| millis(ttl).min(i64::MAX / 2).to_string());
@@ -28,10 +29,10 @@ impl RedisStore {
             script.arg(&last.key.key).arg((last.revision / ERA * ERA).to_string());
             script.arg(next_era(last.revision).to_string());
         }
-        let (status, answer) = self.change(connection, &ask.space, &ask.floor, &script).await?;
+        let (status, answer) = self.change(connection, &ask.space, floor, &script).await?;
         match (status.as_str(), &ask.last) {
             ("sealed", _) => return Err(StoreError::Sealed(ask.space.clone())),
-            ("lost", Some(last)) => return Err(last.lost(&ask.space, &ask.floor)),
+            ("lost", Some(last)) => return Err(last.lost(&ask.space, floor)),
             _ => {}
         }
         let mut keys = Vec::new();
@@ -46,18 +47,19 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         back: &Release,
+        floor: &Floor,
     ) -> Result<Mark, StoreError> {
         let history = connection.history();
         let mut rest = back.keys.as_slice();
         loop {
             let (keys, later) = rest.split_at(rest.len().min(KEYS_MAX));
             let mut script = self.scripts.release.key(self.keys.space(&back.space));
-            guard(&mut script, &back.floor, history);
+            guard(&mut script, floor, history);
             script.arg(&back.instance).arg(ERA.to_string());
             for claimed in keys {
                 script.arg(&claimed.key);
             }
-            let (_, answer) = self.change(connection, &back.space, &back.floor, &script).await?;
+            let (_, answer) = self.change(connection, &back.space, floor, &script).await?;
             if later.is_empty() {
                 return mark_from(&answer, history);
             }
@@ -69,14 +71,16 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         retire: &Retire,
-    ) -> Result<UsedKey, StoreError> {
+        floor: &Floor,
+    ) -> Result<(Mark, UsedKey), StoreError> {
+        let history = connection.history();
         let KeyPlace { space, id, key } = &retire.at;
         let mut script = self.scripts.retire.key(self.keys.space(space));
-        guard(&mut script, &retire.floor, connection.history());
+        guard(&mut script, floor, history);
         script.arg(key).arg(retire.used_at.as_millisecond()).arg(&retire.instance);
         script.arg(id.to_string());
-        let (_, answer) = self.change(connection, space, &retire.floor, &script).await?;
-        let record = answer.first().map(String::as_str).unwrap_or_default();
-        used_from(key, record)
+        let (_, answer) = self.change(connection, space, floor, &script).await?;
+        let record = answer.get(2).map(String::as_str).unwrap_or_default();
+        Ok((mark_from(&answer, history)?, used_from(key, record)?))
     }
 }

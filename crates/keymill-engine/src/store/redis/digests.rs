@@ -6,17 +6,18 @@ use super::connection::Server;
 use super::key_paths::digest_field;
 use super::rows::{self, mark_from};
 use super::{RedisStore, guard};
-use crate::store::{DigestBatch, DigestKey, Digested, StoreError};
+use crate::store::{DigestBatch, DigestKey, Digested, Floor, StoreError};
 
 impl RedisStore {
     pub(super) async fn digest_over(
         &self,
         connection: &Object<Server>,
         batch: &DigestBatch,
+        floor: &Floor,
     ) -> Result<Digested, StoreError> {
         let history = connection.history();
         let mut script = self.scripts.digest.key(self.keys.space(&batch.space));
-        guard(&mut script, &batch.floor, history);
+        guard(&mut script, floor, history);
         script.arg(batch.generations);
         for input in &batch.inputs {
             script.arg(digest_field(&input.hash)).arg(input.candidates.len());
@@ -24,7 +25,7 @@ impl RedisStore {
                 script.arg(key);
             }
         }
-        let answer = self.change(connection, &batch.space, &batch.floor, &script).await?;
+        let answer = self.change(connection, &batch.space, floor, &script).await?;
         let (status, answer) = answer;
         match status.as_str() {
             "sealed" => return Err(StoreError::Sealed(batch.space.clone())),

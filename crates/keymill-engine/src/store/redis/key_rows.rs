@@ -19,9 +19,9 @@ use super::{RedisStore, guard};
 use crate::space::skips::without;
 use crate::store::values::json;
 use crate::store::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Found,
-    KeyId, KeyPlace, Mark, NamePurpose, Names, NewName, Noted, Pools, Release, Retire, StoreError,
-    UseLog, UsedKey, UsedPage, Uses,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Floor,
+    Found, KeyId, KeyPlace, Mark, NamePurpose, Names, NewName, Noted, Pools, Release, Retire,
+    StoreError, UseLog, UsedKey, UsedPage, Uses,
 };
 
 /// The most keys of one script: others wait for as long as it runs.
@@ -33,20 +33,26 @@ const CHUNK: usize = 1_000;
 
 #[async_trait]
 impl Pools for RedisStore {
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        self.with_connection(|connection| async move { self.fill_over(&connection, fill).await })
-            .await
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
+        self.with_connection(
+            |connection| async move { self.fill_over(&connection, fill, floor).await },
+        )
+        .await
     }
 
     /// Keys are always used at once: none is ever reserved.
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        self.with_connection(|connection| async move { self.claim_over(&connection, ask).await })
-            .await
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
+        self.with_connection(
+            |connection| async move { self.claim_over(&connection, ask, floor).await },
+        )
+        .await
     }
 
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        self.with_connection(|connection| async move { self.release_over(&connection, back).await })
-            .await
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
+        self.with_connection(|connection| async move {
+            self.release_over(&connection, back, floor).await
+        })
+        .await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
@@ -89,7 +95,7 @@ impl Pools for RedisStore {
 
 #[async_trait]
 impl UseLog for RedisStore {
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+    async fn note(&self, uses: &Uses, _floor: &Floor) -> Result<Noted, StoreError> {
         Err(StoreError::Broken(format!(
             "Redis does not record single keys before they are handed out, which `{}` needs; use \
              SQLite, PostgreSQL or MySQL",
@@ -97,10 +103,10 @@ impl UseLog for RedisStore {
         )))
     }
 
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        self.with_connection(
-            |connection| async move { self.retire_over(&connection, retire).await },
-        )
+    async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError> {
+        self.with_connection(|connection| async move {
+            self.retire_over(&connection, retire, floor).await
+        })
         .await
     }
 
@@ -140,9 +146,11 @@ impl UseLog for RedisStore {
 
 #[async_trait]
 impl Digests for RedisStore {
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        self.with_connection(|connection| async move { self.digest_over(&connection, batch).await })
-            .await
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
+        self.with_connection(|connection| async move {
+            self.digest_over(&connection, batch, floor).await
+        })
+        .await
     }
 }
 
@@ -159,9 +167,10 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         fill: &Fill,
+        floor: &Floor,
     ) -> Result<Filled, StoreError> {
         for _ in 0..FILL_TRIES {
-            if let Some(filled) = self.try_fill(connection, fill).await? {
+            if let Some(filled) = self.try_fill(connection, fill, floor).await? {
                 return Ok(filled);
             }
         }
@@ -176,8 +185,9 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         fill: &Fill,
+        floor: &Floor,
     ) -> Result<Option<Filled>, StoreError> {
-        let (name, floor) = (&fill.space, &fill.floor);
+        let name = &fill.space;
         let mut script = self.scripts.look.key(self.keys.space(name));
         guard(&mut script, floor, connection.history());
         let (_, answer) = self.change(connection, name, floor, &script).await?;

@@ -8,7 +8,7 @@ use super::connection::Server;
 use super::rows::{self, mark_from};
 use super::{RedisStore, expect_lease, floor_in, guard};
 use crate::store::values::json;
-use crate::store::{GiveBack, Grant, LeaseAsk, Mark, StoreError};
+use crate::store::{Floor, GiveBack, Grant, LeaseAsk, Mark, StoreError};
 
 /// The most leases that are closed in one round trip, which has a time limit.
 const CLOSED_MAX: usize = 500;
@@ -18,10 +18,11 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         ask: &LeaseAsk,
+        floor: &Floor,
     ) -> Result<Grant, StoreError> {
         let history = connection.history();
         let mut script = self.scripts.lease.key(self.keys.space(&ask.space));
-        guard(&mut script, &ask.floor, history);
+        guard(&mut script, floor, history);
         // Beyond this a number is not exact in a script, and no lease is that large.
         let size = ask.size.min(1 << 52);
         script.arg(&ask.instance.id).arg(json(&ask.instance)).arg(size).arg(ask.share.max(1));
@@ -29,11 +30,11 @@ impl RedisStore {
         for spent in &ask.spent {
             script.arg(spent.to_string());
         }
-        let (status, answer) = self.change(connection, &ask.space, &ask.floor, &script).await?;
+        let (status, answer) = self.change(connection, &ask.space, floor, &script).await?;
         let number = |index: usize| rows::number(answer.get(index));
         let space = ask.space.clone();
         match status.as_str() {
-            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default())),
+            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default(), floor)),
             "sealed" => Err(StoreError::Sealed(space)),
             "exhausted" => Err(StoreError::Exhausted { space, held_elsewhere: number(0)? }),
             _ => Ok(Grant {
@@ -49,7 +50,7 @@ impl RedisStore {
     /// connection, all are asked for again over a new one: what is closed already is left alone.
     pub(super) async fn close_leases(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let begun = Instant::now();
         loop {
@@ -76,14 +77,14 @@ impl RedisStore {
     async fn close_some(
         &self,
         connection: &Object<Server>,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let history = connection.history();
         let script = &self.scripts.give_back;
         let mut pipe = redis::pipe();
-        for back in backs {
+        for (back, floor) in backs {
             pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.keys.space(&back.space));
-            pipe.arg(&floor_in(&back.floor, history)).arg(&back.instance);
+            pipe.arg(&floor_in(floor, history)).arg(&back.instance);
             pipe.arg(back.lease.to_string()).arg(back.end.to_string());
             pipe.arg(back.closed_at.to_string());
             for range in &back.returned {
@@ -92,9 +93,9 @@ impl RedisStore {
         }
         let answers = connection.change_all(script, &mut pipe).await?;
         let mut marks = Vec::with_capacity(backs.len());
-        for (back, answer) in backs.iter().zip(answers) {
+        for ((back, floor), answer) in backs.iter().zip(answers) {
             marks.push(match answer {
-                Ok(answer) => self.mark_of(connection, back, answer).await,
+                Ok(answer) => self.mark_of(connection, &back.space, floor, answer).await,
                 Err(error) => Err(error),
             });
         }
@@ -105,10 +106,11 @@ impl RedisStore {
     async fn mark_of(
         &self,
         connection: &Object<Server>,
-        back: &GiveBack,
+        space: &str,
+        floor: &Floor,
         answer: Vec<String>,
     ) -> Result<Mark, StoreError> {
-        let (_, answer) = self.judge(connection, &back.space, &back.floor, answer).await?;
+        let (_, answer) = self.judge(connection, space, floor, answer).await?;
         mark_from(&answer, connection.history())
     }
 }

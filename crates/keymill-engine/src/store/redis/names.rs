@@ -8,7 +8,9 @@ use super::connection::Server;
 use super::rows::{self, mark_from, name_from, reply};
 use super::{RedisStore, guard};
 use crate::store::values::time;
-use crate::store::{Floor, NameBatch, NamePage, NameRecord, Named, Naming, NewName, StoreError};
+use crate::store::{
+    Floor, Mark, NameBatch, NamePage, NameRecord, Named, Naming, NewName, StoreError,
+};
 
 /// The most names that one script reads or lists: others wait for as long as it runs.
 const CHUNK: usize = 1_000;
@@ -18,15 +20,16 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         batch: &NameBatch,
+        floor: &Floor,
     ) -> Result<Named, StoreError> {
         let history = connection.history();
         let mut script = self.scripts.names.key(self.keys.space(&batch.space));
-        guard(&mut script, &batch.floor, history);
+        guard(&mut script, floor, history);
         script.arg(batch.purpose.name()).arg(&batch.owner).arg(batch.generations);
         for new in &batch.names {
             script.arg(&new.key).arg(new.ordinal.map_or(String::new(), |it| it.to_string()));
         }
-        let answer = self.change(connection, &batch.space, &batch.floor, &script).await?;
+        let answer = self.change(connection, &batch.space, floor, &script).await?;
         let (status, answer) = answer;
         match status.as_str() {
             "sealed" => return Err(StoreError::Sealed(batch.space.clone())),
@@ -51,12 +54,14 @@ impl RedisStore {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
+        let history = connection.history();
         let mut script = self.scripts.remove_name.key(self.keys.space(space));
-        guard(&mut script, floor, connection.history());
+        guard(&mut script, floor, history);
         script.arg(key).arg(owner);
         let (_, answer) = self.change(connection, space, floor, &script).await?;
-        answer.first().map(|text| name_from(space, key, text)).transpose()
+        let name = answer.get(2).map(|text| name_from(space, key, text)).transpose()?;
+        Ok((mark_from(&answer, history)?, name))
     }
 
     pub(super) async fn find_name(

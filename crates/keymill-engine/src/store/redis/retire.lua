@@ -1,12 +1,13 @@
 -- Retires a key. ARGV: as for `refusal`, then the key, and since when and by whom it may be in use,
--- where no record tells, and the id that other stores would have it under. Answers with its record in
--- JSON.
+-- where no record tells, and the id that other stores would have it under. Answers with the mark of
+-- the space, and with its record in JSON.
 local refused = refusal()
 if refused then return refused end
+local found = redis.call('HMGET', space, 'revision', 'next')
 local key = ARGV[6]
 local text = redis.call('HGET', used, key)
 local known = text and cjson.decode(text)
-if known and known.retired_at then return {'ok', text} end
+if known and known.retired_at then return {'ok', found[1], found[2], text} end
 if not known then
   -- One that came back to the pool meanwhile does not stay there.
   redis.call('ZREM', pool, key)
@@ -17,5 +18,4 @@ end
 known.retired_at = now()
 text = cjson.encode(known)
 redis.call('HSET', used, key, text)
-step()
-return {'ok', text}
+return {'ok', step(), found[2], text}

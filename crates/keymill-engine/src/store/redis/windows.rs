@@ -15,7 +15,7 @@ use super::rows::{self, mark_from};
 use super::{RedisStore, expect_lease, guard};
 use crate::store::values::{json, random_number};
 use crate::store::{
-    LeaseId, Mark, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
+    Floor, LeaseId, Mark, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
 };
 
 /// How often a window is tried while others change the space.
@@ -40,9 +40,10 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         ask: &WindowAsk,
+        floor: &Floor,
     ) -> Result<Window, StoreError> {
         for _ in 0..TRIES {
-            if let Some(window) = self.try_window(connection, ask).await? {
+            if let Some(window) = self.try_window(connection, ask, floor).await? {
                 return Ok(window);
             }
             // Another was faster; so that both are not again at the same moment.
@@ -67,9 +68,10 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         release: &WindowRelease,
+        floor: &Floor,
     ) -> Result<Mark, StoreError> {
         let history = connection.history();
-        let WindowRelease { space, instance, timeline, held, unused_from, floor } = release;
+        let WindowRelease { space, instance, timeline, held, unused_from } = release;
         assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
         let first = timeline.ordinals(held.worker, 0..0).start;
         let rest = timeline.ordinals(held.worker, *unused_from..held.end);
@@ -87,19 +89,20 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         ask: &WindowAsk,
+        floor: &Floor,
     ) -> Result<Option<Window>, StoreError> {
         if let Some(held) = ask.held {
-            let mut seen = self.look(connection, ask, Some(held.worker)).await?;
+            let mut seen = self.look(connection, ask, floor, Some(held.worker)).await?;
             let revision = seen.space.mark.revision;
             if seen.is_open && ask.extends(seen.rows.first(), revision).is_some() {
                 let window = seen.space.extend_window(ask, held, seen.now_ms)?;
-                return self.write(connection, ask, revision, window).await;
+                return self.write(connection, ask, floor, revision, window).await;
             }
         }
-        let mut seen = self.look(connection, ask, ask.worker).await?;
+        let mut seen = self.look(connection, ask, floor, ask.worker).await?;
         let revision = seen.space.mark.revision;
         let window = seen.space.lease_window(ask, &seen.rows, seen.now_ms)?;
-        self.write(connection, ask, revision, window).await
+        self.write(connection, ask, floor, revision, window).await
     }
 
     /// Looks at the space and at one worker, or at all that were ever leased.
@@ -107,18 +110,19 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         ask: &WindowAsk,
+        floor: &Floor,
         worker: Option<u32>,
     ) -> Result<Seen, StoreError> {
         let mut script = self.scripts.workers.key(self.keys.space(&ask.space));
-        guard(&mut script, &ask.floor, connection.history());
+        guard(&mut script, floor, connection.history());
         script.arg(&ask.instance.id);
         expect_lease(&mut script, ask.last_lease);
         script.arg(ask.held.map_or_else(String::new, |held| held.lease.to_string()));
         script.arg(worker.map_or_else(String::new, |worker| worker.to_string()));
-        let seen = self.change(connection, &ask.space, &ask.floor, &script).await;
+        let seen = self.change(connection, &ask.space, floor, &script).await;
         let (status, answer) = seen.map_err(StoreError::changing_nothing)?;
         if status == "lost" {
-            return Err(ask.lost_lease(ask.last_lease.unwrap_or_default()));
+            return Err(ask.lost_lease(ask.last_lease.unwrap_or_default(), floor));
         }
         let rows_end = 3 + rows::number::<usize>(answer.get(2))?;
         let Some((head, fields)) = answer.split_at_checked(rows_end) else {
@@ -139,6 +143,7 @@ impl RedisStore {
         &self,
         connection: &Object<Server>,
         ask: &WindowAsk,
+        floor: &Floor,
         seen: u64,
         window: Window,
     ) -> Result<Option<Window>, StoreError> {
@@ -149,17 +154,17 @@ impl RedisStore {
         let instance = &ask.instance.id;
         let ordinals = ask.timeline.ordinals(worker, window.ticks.clone());
         let mut script = self.scripts.window.key(self.keys.space(&ask.space));
-        guard(&mut script, &ask.floor, connection.history());
+        guard(&mut script, floor, connection.history());
         script.arg(instance);
         expect_lease(&mut script, ask.last_lease);
         script.arg(seen.to_string()).arg(mark.revision.to_string()).arg(mark.next.to_string());
         script.arg(worker).arg(row(lease, window.ticks.end, instance)).arg(lease.to_string());
         script.arg(ordinals.start.to_string()).arg(ordinals.end.to_string());
         script.arg(json(&ask.instance));
-        let (status, _) = self.change(connection, &ask.space, &ask.floor, &script).await?;
+        let (status, _) = self.change(connection, &ask.space, floor, &script).await?;
         match status.as_str() {
             "changed" => Ok(None),
-            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default())),
+            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default(), floor)),
             _ => Ok(Some(window)),
         }
     }

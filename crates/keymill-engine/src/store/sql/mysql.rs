@@ -225,9 +225,9 @@ impl Spaces for MysqlStore {
 
 #[async_trait]
 impl Leases for MysqlStore {
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = match tx.lease(ask).await {
+        let answer = match tx.lease(ask, floor).await {
             // These answers commit too: they may have closed the leases that were spent.
             Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
             answer => answer.map(Ok),
@@ -237,7 +237,7 @@ impl Leases for MysqlStore {
 
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.give_back(backs).await;
@@ -262,9 +262,9 @@ impl Leases for MysqlStore {
 
 #[async_trait]
 impl Windows for MysqlStore {
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.window(ask).await;
+        let answer = tx.window(ask, floor).await;
         tx.finish(answer).await
     }
 
@@ -273,18 +273,22 @@ impl Windows for MysqlStore {
         Ok(rows::column(&rows[0], 0))
     }
 
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.release_window(release).await;
+        let answer = tx.release_window(release, floor).await;
         tx.finish(answer).await
     }
 }
 
 #[async_trait]
 impl Names for MysqlStore {
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.add_names(batch).await;
+        let answer = tx.add_names(batch, floor).await;
         tx.finish(answer).await
     }
 
@@ -294,7 +298,7 @@ impl Names for MysqlStore {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.remove_name(space, key, owner, floor).await;
         tx.finish(answer).await

@@ -231,9 +231,9 @@ impl Spaces for SqliteStore {
 
 #[async_trait]
 impl Leases for SqliteStore {
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let ask = ask.clone();
-        self.change(move |tx| match tx.lease(&ask) {
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        let (ask, floor) = (ask.clone(), floor.clone());
+        self.change(move |tx| match tx.lease(&ask, &floor) {
             // These answers commit too: they may have closed the leases that were spent.
             Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
             answer => answer.map(Ok),
@@ -243,7 +243,7 @@ impl Leases for SqliteStore {
 
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let backs = backs.to_vec();
         self.change(move |tx| tx.give_back_all(&backs)).await
@@ -275,22 +275,26 @@ impl Leases for SqliteStore {
 
 #[async_trait]
 impl Windows for SqliteStore {
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let ask = ask.clone();
-        self.change(move |tx| tx.window(&ask)).await
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        let (ask, floor) = (ask.clone(), floor.clone());
+        self.change(move |tx| tx.window(&ask, &floor)).await
     }
 
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let release = release.clone();
-        self.change(move |tx| tx.release_window(&release)).await
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        let (release, floor) = (release.clone(), floor.clone());
+        self.change(move |tx| tx.release_window(&release, &floor)).await
     }
 }
 
 #[async_trait]
 impl Names for SqliteStore {
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let batch = batch.clone();
-        self.change(move |tx| tx.add_names(&batch)).await
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
+        let (batch, floor) = (batch.clone(), floor.clone());
+        self.change(move |tx| tx.add_names(&batch, &floor)).await
     }
 
     async fn remove_name(
@@ -299,7 +303,7 @@ impl Names for SqliteStore {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let (space, key) = (space.to_owned(), key.to_owned());
         let (owner, floor) = (owner.to_owned(), floor.clone());
         self.change(move |tx| tx.remove_name(&space, &key, &owner, &floor)).await

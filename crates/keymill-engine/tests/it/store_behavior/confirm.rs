@@ -80,9 +80,8 @@ pub(super) async fn a_name_is_on_record_for_its_owner_until_it_is_removed(case: 
         owner: String::new(),
         names: vec![placed("k9", 9)],
         generations: 1,
-        floor: case.floor(0, 0).await,
     };
-    case.store.names.add_names(&used).await.unwrap();
+    case.store.names.add_names(&used, &case.unseen).await.unwrap();
     let is_on_record = async |name: NewName, owner: &str| {
         let evidence = Evidence::Name { name, owner: owner.to_owned() };
         case.confirm(case.mark().await, evidence, 0..0).await.unwrap().on_record
@@ -93,8 +92,7 @@ pub(super) async fn a_name_is_on_record_for_its_owner_until_it_is_removed(case: 
     assert!(!is_on_record(name_only("sale"), "you").await);
     assert!(!is_on_record(name_only("Sale"), "me").await);
     assert!(!is_on_record(placed("k6", 6), "me").await);
-    let floor = case.floor(0, 0).await;
-    case.store.names.remove_name(&case.space, "sale", "me", &floor).await.unwrap().unwrap();
+    case.remove("sale", "me").await.unwrap();
     assert!(!is_on_record(name_only("sale"), "me").await, "it was removed");
 }
 

@@ -70,8 +70,7 @@ pub(super) async fn many_who_grow_at_once_grow_once(case: &Case) {
 
 pub(super) async fn a_sealed_space_does_not_grow(case: &Case) {
     case.with_capacity(10).await;
-    let floor = case.floor(0, 0).await;
-    let sealed = case.store.spaces.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.spaces.seal(&case.space, &case.unseen).await.unwrap();
     let refusal = case.grow(&[8], 110).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), sealed);
@@ -80,7 +79,7 @@ pub(super) async fn a_sealed_space_does_not_grow(case: &Case) {
 pub(super) async fn growing_knows_the_floor(case: &Case) {
     case.with_capacity(10).await;
     let grow = async |revision, next| {
-        let floor = case.floor(revision, next).await;
+        let floor = case.floor(revision, next);
         case.store.spaces.grow(&case.space, &definition(&[8]), 110, &floor).await
     };
     assert!(is_rolled_back(&grow(50, 0).await), "a revision that is not there");
@@ -90,16 +89,17 @@ pub(super) async fn growing_knows_the_floor(case: &Case) {
 pub(super) async fn a_growth_that_was_lost_is_made_again_by_an_advance(case: &Case) {
     let capacity = definition(&[]).capacity().unwrap();
     case.with_capacity(capacity).await;
-    let mut ask = case.ask(1);
-    ask.floor = case.floor(0, 0).await;
-    ask.floor.mark.grown = Lengths::of(&[8, 9]);
-    assert!(is_rolled_back(&case.lease_as(ask.clone()).await), "lengths that are not there");
+    let (ask, mut floor) = (case.ask(1), case.unseen.clone());
+    floor.mark.grown = Lengths::of(&[8, 9]);
+    let lost = case.lease_above(&floor, &ask).await;
+    assert!(is_rolled_back(&lost), "lengths that are not there");
     let seen = Mark { grown: Lengths::of(&[8, 9]), ..to(capacity + 5) };
     let after = case.store.spaces.advance(&case.space, seen, &case.instance).await.unwrap();
     assert_eq!(after.definition.grown, [8, 9]);
     assert_eq!(after.capacity, definition(&[8, 9]).capacity().unwrap());
     assert_eq!(after, case.store.spaces.space(&case.space).await.unwrap());
-    assert_eq!(case.lease_as(ask).await.unwrap().ordinals, capacity + 5..capacity + 6);
+    let grant = case.lease_above(&floor, &ask).await.unwrap();
+    assert_eq!(grant.ordinals, capacity + 5..capacity + 6);
     // Another length in its place would give ordinals other keys.
     let other = Mark { grown: Lengths::of(&[8, 10]), ..Mark::default() };
     let refusal = case.store.spaces.advance(&case.space, other, &case.instance).await;
@@ -139,9 +139,8 @@ pub(super) async fn names_without_an_ordinal_are_listed_page_by_page(case: &Case
         assert_eq!(case.unplaced(limit).await, expected, "{limit} a page");
     }
     // A removed one, and one that is taken again, keep their place.
-    let floor = case.floor(0, 0).await;
     for key in ["b", "aa", "placed"] {
-        case.store.names.remove_name(&case.space, key, "me", &floor).await.unwrap().unwrap();
+        case.remove(key, "me").await.unwrap();
     }
     assert_eq!(case.unplaced(2).await, expected);
     case.grow(&[8], 200).await.unwrap();
@@ -162,8 +161,7 @@ impl Case {
         grown: &[u8],
         capacity: u64,
     ) -> Result<SpaceRecord, StoreError> {
-        let floor = self.floor(0, 0).await;
-        self.store.spaces.grow(&self.space, &definition(grown), capacity, &floor).await
+        self.store.spaces.grow(&self.space, &definition(grown), capacity, &self.unseen).await
     }
 
     /// All names without an ordinal, so many at a time.

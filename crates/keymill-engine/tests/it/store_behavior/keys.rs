@@ -41,6 +41,7 @@ impl Case {
         Case {
             url: self.url.clone(),
             store: keymill_engine::store::open(&self.url, Opening::default()).await.unwrap(),
+            unseen: self.unseen.clone(),
             instance: Instance::this_process(),
             space: self.space.clone(),
         }
@@ -55,15 +56,14 @@ impl Case {
             write: writer(),
             capacity: u64::MAX,
             era: self.mark().await.revision / keymill_engine::store::ERA,
-            floor: self.floor(0, 0).await,
         }
     }
 
     async fn fill(&self, size: u64) -> Filled {
-        self.rows().pools.fill(&self.fill_ask(size).await).await.unwrap()
+        self.rows().pools.fill(&self.fill_ask(size).await, &self.unseen).await.unwrap()
     }
 
-    async fn claim_ask(&self, size: u64) -> ClaimAsk {
+    fn claim_ask(&self, size: u64) -> ClaimAsk {
         ClaimAsk {
             space: self.space.clone(),
             instance: self.instance.clone(),
@@ -74,17 +74,16 @@ impl Case {
             reserve_max: HOUR,
             ttl: None,
             last: None,
-            floor: self.floor(0, 0).await,
         }
     }
 
     async fn claim(&self, size: u64) -> Claim {
-        self.rows().pools.claim(&self.claim_ask(size).await).await.unwrap()
+        self.rows().pools.claim(&self.claim_ask(size), &self.unseen).await.unwrap()
     }
 
     async fn reserve(&self, size: u64) -> Vec<Claimed> {
-        let ask = ClaimAsk { reserve: true, ..self.claim_ask(size).await };
-        self.rows().pools.claim(&ask).await.unwrap().keys
+        let ask = ClaimAsk { reserve: true, ..self.claim_ask(size) };
+        self.rows().pools.claim(&ask, &self.unseen).await.unwrap().keys
     }
 
     async fn reserve_outlived(&self) -> Claimed {
@@ -94,9 +93,9 @@ impl Case {
     /// Claims a key that is reserved, as soon as it has been for a millisecond.
     async fn claim_outlived(&self, reserve: bool) -> Claimed {
         let reserve_max = Duration::from_millis(1);
-        let ask = ClaimAsk { reserve, reserve_max, ..self.claim_ask(1).await };
+        let ask = ClaimAsk { reserve, reserve_max, ..self.claim_ask(1) };
         for _ in 0..1_000 {
-            let mut keys = self.rows().pools.claim(&ask).await.unwrap().keys;
+            let mut keys = self.rows().pools.claim(&ask, &self.unseen).await.unwrap().keys;
             if let Some(claimed) = keys.pop() {
                 return claimed;
             }
@@ -108,17 +107,17 @@ impl Case {
     /// Claims as an instance does, with a fill where the pool is empty, until the space is.
     async fn claim_to_the_end(&self, number: u64) -> Vec<Claimed> {
         let fill = Fill { enough: Some(1), ..self.fill_ask(40).await };
-        let mut ask = self.claim_ask(1).await;
+        let mut ask = self.claim_ask(1);
         let mut kept = Vec::new();
         for turn in 0_u64.. {
             (ask.size, ask.share) = (1 + (turn * 7 + number) % 20, 1 + turn % 3);
-            let mut keys = match self.rows().pools.claim(&ask).await {
+            let mut keys = match self.rows().pools.claim(&ask, &self.unseen).await {
                 Ok(claim) => claim.keys,
                 Err(StoreError::Unavailable(_)) => continue,
                 Err(error) => panic!("{error}"),
             };
             let Some(last) = keys.last() else {
-                match self.rows().pools.fill(&fill).await {
+                match self.rows().pools.fill(&fill, &self.unseen).await {
                     Ok(_) | Err(StoreError::Unavailable(_)) => continue,
                     Err(StoreError::Exhausted { .. }) => break,
                     Err(error) => panic!("{error}"),
@@ -128,8 +127,8 @@ impl Case {
             // Of every third claim, the second half comes back.
             if turn % 3 == 0 {
                 let rest = keys.split_off(keys.len() / 2);
-                let back = self.release_ask(&rest).await;
-                while let Err(error) = self.rows().pools.release(&back).await {
+                let back = self.release_ask(&rest);
+                while let Err(error) = self.rows().pools.release(&back, &self.unseen).await {
                     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                 }
             }
@@ -141,10 +140,10 @@ impl Case {
     /// Reserves keys for so short a time that others take them, and returns what it may hand out.
     async fn use_to_the_end(&self) -> Vec<Claimed> {
         let reserve_max = Duration::from_millis(3);
-        let ask = ClaimAsk { reserve: true, reserve_max, ..self.claim_ask(5).await };
+        let ask = ClaimAsk { reserve: true, reserve_max, ..self.claim_ask(5) };
         let mut used = Vec::new();
         for turn in 0_u64.. {
-            let keys = match self.rows().pools.claim(&ask).await {
+            let keys = match self.rows().pools.claim(&ask, &self.unseen).await {
                 Ok(claim) => claim.keys,
                 Err(StoreError::Unavailable(_)) => continue,
                 Err(error) => panic!("{error}"),
@@ -155,9 +154,9 @@ impl Case {
             if turn % 2 == 0 {
                 tokio::time::sleep(reserve_max * 2).await;
             }
-            let uses = self.uses(&keys, "ann").await;
+            let uses = self.uses(&keys, "ann");
             let noted = loop {
-                match self.rows().use_log.note(&uses).await {
+                match self.rows().use_log.note(&uses, &self.unseen).await {
                     Ok(noted) => break noted,
                     Err(StoreError::Unavailable(_)) => {}
                     Err(error) => panic!("{error}"),
@@ -170,26 +169,25 @@ impl Case {
         used
     }
 
-    async fn release_ask(&self, keys: &[Claimed]) -> Release {
+    fn release_ask(&self, keys: &[Claimed]) -> Release {
         Release {
             space: self.space.clone(),
             instance: self.instance.id.clone(),
             keys: keys.to_vec(),
             reserved: false,
-            floor: self.floor(0, 0).await,
         }
     }
 
     async fn release(&self, keys: &[Claimed]) {
-        self.rows().pools.release(&self.release_ask(keys).await).await.unwrap();
+        self.rows().pools.release(&self.release_ask(keys), &self.unseen).await.unwrap();
     }
 
     async fn release_reserved(&self, keys: &[Claimed]) {
-        let back = Release { reserved: true, ..self.release_ask(keys).await };
-        self.rows().pools.release(&back).await.unwrap();
+        let back = Release { reserved: true, ..self.release_ask(keys) };
+        self.rows().pools.release(&back, &self.unseen).await.unwrap();
     }
 
-    async fn uses(&self, keys: &[Claimed], caller: &str) -> Uses {
+    fn uses(&self, keys: &[Claimed], caller: &str) -> Uses {
         let key_use = |claimed: &Claimed| KeyUse {
             id: claimed.id,
             key: claimed.key.clone(),
@@ -202,21 +200,30 @@ impl Case {
             pooled: true,
             ttl: None,
             last: None,
-            floor: self.floor(0, 0).await,
         }
     }
 
     async fn note(&self, keys: &[Claimed], caller: &str) -> Vec<bool> {
-        self.rows().use_log.note(&self.uses(keys, caller).await).await.unwrap().may_go
+        self.rows().use_log.note(&self.uses(keys, caller), &self.unseen).await.unwrap().may_go
     }
 
-    async fn retire_ask(&self, claimed: &Claimed) -> Retire {
+    fn retire_ask(&self, claimed: &Claimed) -> Retire {
         Retire {
             at: self.place_of(claimed),
             used_at: Timestamp::from_millisecond(1_000_000_000_000).unwrap(),
             instance: self.instance.id.clone(),
-            floor: self.floor(0, 0).await,
         }
+    }
+
+    async fn retire(&self, claimed: &Claimed) -> UsedKey {
+        self.retire_as(&self.retire_ask(claimed)).await
+    }
+
+    async fn retire_as(&self, ask: &Retire) -> UsedKey {
+        let (mark, retired) = self.rows().use_log.retire(ask, &self.unseen).await.unwrap();
+        let now = self.mark().await;
+        assert_eq!((mark.revision, mark.next), (now.revision, now.next), "how far it has come");
+        retired
     }
 
     async fn available(&self) -> u64 {
@@ -293,22 +300,16 @@ impl Case {
             owner: String::new(),
             names: names.iter().map(new).collect(),
             generations: 1,
-            floor: self.floor(0, 0).await,
         };
-        self.store.names.add_names(&batch).await.unwrap().outcomes
+        self.store.names.add_names(&batch, &self.unseen).await.unwrap().outcomes
     }
 
-    async fn digest_ask(&self, inputs: &[DigestInput]) -> DigestBatch {
-        DigestBatch {
-            space: self.space.clone(),
-            inputs: inputs.to_vec(),
-            generations: 1,
-            floor: self.floor(0, 0).await,
-        }
+    fn digest_ask(&self, inputs: &[DigestInput]) -> DigestBatch {
+        DigestBatch { space: self.space.clone(), inputs: inputs.to_vec(), generations: 1 }
     }
 
     async fn digest(&self, inputs: &[DigestInput]) -> Vec<Option<DigestKey>> {
-        self.rows().digests.digest(&self.digest_ask(inputs).await).await.unwrap().keys
+        self.rows().digests.digest(&self.digest_ask(inputs), &self.unseen).await.unwrap().keys
     }
 
     /// Digests inputs of which two each want the same key first.
@@ -320,9 +321,9 @@ impl Case {
                 let (first, second) = (format!("first{}", number / 2), format!("second{number}"));
                 inputs.push(input(number, &[first.as_str(), second.as_str()]));
             }
-            let batch = self.digest_ask(&inputs).await;
+            let batch = self.digest_ask(&inputs);
             let digested = loop {
-                match self.rows().digests.digest(&batch).await {
+                match self.rows().digests.digest(&batch, &self.unseen).await {
                     Ok(digested) => break digested,
                     Err(StoreError::Unavailable(_)) => {}
                     Err(error) => panic!("{error}"),

@@ -1,7 +1,7 @@
 //! Leases: disjoint, bounded, given back, to the very last ordinal.
 
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{Floor, GiveBack, Grant, LeaseAsk, Mark, Opening, StoreError};
+use keymill_engine::store::{GiveBack, Grant, LeaseAsk, Mark, Opening, StoreError};
 
 use super::{Case, give_back_one, to};
 
@@ -76,7 +76,7 @@ pub(super) async fn only_the_holder_gives_back_and_only_once(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
     let before = case.mark().await;
-    let others = GiveBack { instance: "somebody".to_owned(), ..case.back(&grant, 5).await };
+    let others = GiveBack { instance: "somebody".to_owned(), ..case.back(&grant, 5) };
     assert_eq!(case.give_back_as(&others).await.unwrap(), before);
     let after = case.give_back(&grant, 5).await.unwrap();
     assert_eq!(case.give_back(&grant, 7).await.unwrap(), after);
@@ -110,12 +110,11 @@ pub(super) async fn ordinals_beyond_2_to_the_53_come_through_unchanged(case: &Ca
 pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
     const CAPACITY: u64 = 3_000;
     case.with_capacity(CAPACITY).await;
-    let identity = case.store.admin.identity().await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
         let store = keymill_engine::store::open(&case.url, Opening::default()).await.unwrap();
         let space = case.space.clone();
-        let floor = Floor { store: identity.clone(), mark: Mark::default() };
+        let floor = case.unseen.clone();
         tasks.spawn(async move {
             let instance = Instance::this_process();
             let mut mine = Vec::new();
@@ -125,11 +124,10 @@ pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
                     instance: instance.clone(),
                     size: 1 + (turn * 7 + number) % 40,
                     share: 1,
-                    floor: floor.clone(),
                     last_lease: None,
                     spent: Vec::new(),
                 };
-                let grant = match store.leases.lease(&ask).await {
+                let grant = match store.leases.lease(&ask, &floor).await {
                     Ok(grant) => grant,
                     Err(StoreError::Exhausted { .. }) => break,
                     Err(StoreError::Unavailable(_)) => continue,
@@ -146,10 +144,9 @@ pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
                         end: grant.ordinals.end,
                         closed_at: drawn.end,
                         returned: std::iter::once(drawn.end..grant.ordinals.end).collect(),
-                        floor: floor.clone(),
                     };
                     // Trying again is harmless, and what did not come back is drawn at the end.
-                    while let Err(error) = give_back_one(&store, &back).await {
+                    while let Err(error) = give_back_one(&store, &back, &floor).await {
                         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                     }
                 }

@@ -25,8 +25,7 @@ pub(super) async fn a_moved_space_has_the_same_rows_and_goes_on_where_it_was(cas
     for (key, ordinal) in [("sale", Some(100)), ("old", Some(200)), ("plain", None)] {
         assert_eq!(case.name(key, ordinal, "me").await, Naming::Made);
     }
-    let floor = case.floor(0, 0).await;
-    case.store.names.remove_name(&case.space, "old", "me", &floor).await.unwrap();
+    case.remove("old", "me").await;
     import_used(case, &[300, 301]).await;
     let (there, opened) = moved(case).await;
     let before = case.store.spaces.space(&case.space).await.unwrap();
@@ -65,9 +64,8 @@ pub(super) async fn nothing_is_taken_of_a_space_that_is_being_imported(case: &Ca
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
         let refusal = there.names_among(1, &[("sale", Some(50))], "me").await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
-        let floor = there.floor(0, 0).await;
         let grown = Definition { grown: vec![8], ..Definition::default() };
-        let refusal = there.store.spaces.grow(&there.space, &grown, 200, &floor).await;
+        let refusal = there.store.spaces.grow(&there.space, &grown, 200, &there.unseen).await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
         let refusal = there.store.spaces.advance(&there.space, to(50), &there.instance).await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
@@ -84,9 +82,8 @@ pub(super) async fn nothing_is_taken_of_a_space_that_is_being_imported(case: &Ca
 pub(super) async fn a_change_of_settings_does_not_end_an_import(case: &Case) {
     case.with_capacity(100).await;
     let (there, space) = begun(case).await;
-    let floor = there.floor(0, 0).await;
     let tune = async |tuning: &Tuning| {
-        there.store.spaces.tune(&there.space, tuning, &floor).await.unwrap()
+        there.store.spaces.tune(&there.space, tuning, &there.unseen).await.unwrap()
     };
     let wanted = Tuning { lease_size_min: 7, ..Tuning::default() };
     let tuned = tune(&wanted).await;
@@ -144,8 +141,7 @@ pub(super) async fn only_a_space_that_is_importing_takes_rows(case: &Case) {
     completed(case, &there, &space).await;
     refuses(&there, &space, &row).await;
     // Nor does one that was sealed since.
-    let floor = there.floor(0, 0).await;
-    there.store.spaces.seal(&there.space, &floor).await.unwrap();
+    there.store.spaces.seal(&there.space, &there.unseen).await.unwrap();
     refuses(&there, &space, &row).await;
 }
 
@@ -218,8 +214,8 @@ pub(super) async fn keys_in_use_are_taken_whichever_store_they_come_from(case: &
 /// A space of the same store, and what is to be moved there from this one: it is sealed here, and
 /// importing there.
 pub(super) async fn begun(case: &Case) -> (Case, MovedSpace) {
-    let floor = case.floor(0, 0).await;
-    let mut space = MovedSpace::from(case.store.spaces.seal(&case.space, &floor).await.unwrap());
+    let mut space =
+        MovedSpace::from(case.store.spaces.seal(&case.space, &case.unseen).await.unwrap());
     let there = beside(case, format!("{}-moved", case.space));
     space.name = there.space.clone();
     space.tuning.importing = Some(FROM.to_owned());
@@ -283,8 +279,8 @@ pub(super) fn at(second: i64) -> Timestamp {
 
 /// Another space, through the same handle.
 fn beside(case: &Case, space: String) -> Case {
-    let (url, store) = (case.url.clone(), case.store.clone());
-    Case { url, store, instance: case.instance.clone(), space }
+    let (url, store, unseen) = (case.url.clone(), case.store.clone(), case.unseen.clone());
+    Case { url, store, unseen, instance: case.instance.clone(), space }
 }
 
 /// The order of rows is the store's affair.
@@ -336,9 +332,8 @@ async fn import_used(case: &Case, ordinals: &[u64]) -> Vec<Naming> {
         owner: String::new(),
         names: ordinals.iter().map(name).collect(),
         generations: 1,
-        floor: case.floor(0, 0).await,
     };
-    case.store.names.add_names(&batch).await.unwrap().outcomes
+    case.store.names.add_names(&batch, &case.unseen).await.unwrap().outcomes
 }
 
 async fn instance_of(case: &Case, id: &str) -> InstanceRecord {

@@ -46,10 +46,7 @@ pub(super) async fn a_named_ordinal_is_skipped_for_ever(case: &Case) {
     let skips = async |range| case.skips(range).await;
     assert_eq!(skips(0..1_000).await, [3, 12, 700]);
     assert_eq!((skips(4..12).await, skips(12..13).await), (vec![], vec![12]));
-    let floor = case.floor(0, 0).await;
-    let remove = async |key, owner| {
-        case.store.names.remove_name(&case.space, key, owner, &floor).await.unwrap()
-    };
+    let remove = async |key, owner| case.remove(key, owner).await;
     assert!(remove("b", "you").await.unwrap().removed_at.is_none(), "it is not theirs");
     assert!(remove("b", "me").await.unwrap().removed_at.is_some());
     assert_eq!((remove("b", "me").await, remove("x", "me").await), (None, None));
@@ -80,21 +77,19 @@ pub(super) async fn a_batch_tells_of_each_name(case: &Case) {
 
 pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
     case.with_capacity(100).await;
-    let floor = case.floor(50, 0).await;
+    let floor = case.floor(50, 0);
     let batch = NameBatch {
         space: case.space.clone(),
         purpose: NamePurpose::Used,
         owner: String::new(),
         names: vec![NewName { key: "k".to_owned(), ordinal: Some(1) }],
         generations: 1,
-        floor: floor.clone(),
     };
-    assert!(is_rolled_back(&case.store.names.add_names(&batch).await));
+    assert!(is_rolled_back(&case.store.names.add_names(&batch, &floor).await));
     assert!(is_rolled_back(&case.store.names.remove_name(&case.space, "k", "", &floor).await));
     assert!(case.skips(0..100).await.is_empty());
-    let floor = case.floor(0, 0).await;
-    case.store.spaces.seal(&case.space, &floor).await.unwrap();
-    let sealed = case.store.names.add_names(&NameBatch { floor, ..batch }).await;
+    case.store.spaces.seal(&case.space, &case.unseen).await.unwrap();
+    let sealed = case.store.names.add_names(&batch, &case.unseen).await;
     assert!(matches!(sealed, Err(StoreError::Sealed(_))), "{sealed:?}");
 }
 
@@ -163,6 +158,7 @@ impl Case {
         Case {
             url: self.url.clone(),
             store: keymill_engine::store::open(&self.url, Opening::default()).await.unwrap(),
+            unseen: self.unseen.clone(),
             instance: self.instance.clone(),
             space: self.space.clone(),
         }
@@ -178,6 +174,15 @@ impl Case {
         owner: &str,
     ) -> Result<Vec<Naming>, StoreError> {
         self.names_among(1, names, owner).await
+    }
+
+    /// Removes a name, if it is the owner's; the name as it then is.
+    pub(super) async fn remove(&self, key: &str, owner: &str) -> Option<NameRecord> {
+        let removed = self.store.names.remove_name(&self.space, key, owner, &self.unseen).await;
+        let (mark, name) = removed.unwrap();
+        let now = self.mark().await;
+        assert_eq!((mark.revision, mark.next), (now.revision, now.next), "how far it has come");
+        name
     }
 
     /// All names of a purpose, so many at a time.
@@ -212,9 +217,8 @@ impl Case {
             owner: owner.to_owned(),
             names: names.iter().map(new).collect(),
             generations,
-            floor: self.floor(0, 0).await,
         };
-        Ok(self.store.names.add_names(&batch).await?.outcomes)
+        Ok(self.store.names.add_names(&batch, &self.unseen).await?.outcomes)
     }
 }
 
@@ -235,11 +239,9 @@ pub(super) async fn names_of_a_purpose_are_listed_by_key_page_by_page(case: &Cas
         owner: String::new(),
         names: vec![name_only("bb")],
         generations: 1,
-        floor: case.floor(0, 0).await,
     };
-    case.store.names.add_names(&used).await.unwrap();
-    let floor = case.floor(0, 0).await;
-    case.store.names.remove_name(&case.space, "b", "me", &floor).await.unwrap().unwrap();
+    case.store.names.add_names(&used, &case.unseen).await.unwrap();
+    case.remove("b", "me").await.unwrap();
     let kept = ["Z", "aa", "b-", "k7", "~"];
     for limit in [1, 2, 5, 100] {
         let listed = case.list_names(NamePurpose::Alias, false, limit).await;
@@ -264,8 +266,7 @@ pub(super) async fn names_are_counted_by_space(case: &Case) {
     for (key, ordinal) in [("a", None), ("b", Some(4)), ("c", None)] {
         one.name(key, ordinal, "me").await;
     }
-    let floor = one.floor(0, 0).await;
-    one.store.names.remove_name(&one.space, "c", "me", &floor).await.unwrap().unwrap();
+    one.remove("c", "me").await.unwrap();
     let used = |ordinal| NewName { key: format!("k{ordinal}"), ordinal: Some(ordinal) };
     let batch = NameBatch {
         space: one.space.clone(),
@@ -273,9 +274,8 @@ pub(super) async fn names_are_counted_by_space(case: &Case) {
         owner: String::new(),
         names: (10..60).map(used).collect(),
         generations: 1,
-        floor,
     };
-    one.store.names.add_names(&batch).await.unwrap();
+    one.store.names.add_names(&batch, &one.unseen).await.unwrap();
     two.name("a", None, "me").await;
     let all = case.store.names.count_names(None).await.unwrap();
     let count = |it: &Case| all.get(&it.space).copied().unwrap_or(0);
@@ -300,9 +300,8 @@ pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
             owner: String::new(),
             names: names.collect(),
             generations: 1,
-            floor: case.floor(0, 0).await,
         };
-        case.store.names.add_names(&batch).await.unwrap().outcomes
+        case.store.names.add_names(&batch, &case.unseen).await.unwrap().outcomes
     };
     use Naming::{Made, Mine, Taken};
     let before = case.mark().await.revision;
@@ -320,8 +319,7 @@ pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
         (found.purpose, found.ordinal, found.key.as_str()),
         (NamePurpose::Used, Some(70), "k70")
     );
-    let floor = case.floor(0, 0).await;
-    let removed = case.store.names.remove_name(&case.space, "k70", "", &floor).await.unwrap();
+    let removed = case.remove("k70", "").await;
     assert!(removed.is_none_or(|known| known.removed_at.is_none()), "it is in use for good");
     assert_eq!(case.skips(60..80).await, [70]);
     // As many as fit into a batch.

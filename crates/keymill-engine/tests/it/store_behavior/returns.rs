@@ -1,6 +1,6 @@
 //! Leases that come back, many at once, with what came back below the end of drawing.
 
-use keymill_engine::store::{GiveBack, Grant};
+use keymill_engine::store::{Floor, GiveBack, Grant};
 
 use super::{Case, is_rolled_back};
 
@@ -14,15 +14,18 @@ pub(super) async fn leases_of_many_spaces_come_back_at_once_and_each_is_judged_a
     let (first, second) = (several.lease(10).await, several.lease(10).await);
     let (of_lost, of_whole) = (lost.lease(10).await, whole.lease(10).await);
     let before = lost.mark().await;
-    let floor = lost.floor(before.revision + 5, before.next).await;
+    let floor = lost.floor(before.revision + 5, before.next);
     let nowhere = case.beside(other("d"));
     let backs = [
-        several.back(&first, 4).await,
-        GiveBack { floor, ..lost.back(&of_lost, 4).await },
-        nowhere.back(&first, 4).await,
-        whole.back(&of_whole, 10).await,
-        several.back(&second, 10).await,
-        GiveBack { instance: "somebody".to_owned(), ..several.back(&first, 9).await },
+        (several.back(&first, 4), case.unseen.clone()),
+        (lost.back(&of_lost, 4), floor),
+        (nowhere.back(&first, 4), case.unseen.clone()),
+        (whole.back(&of_whole, 10), case.unseen.clone()),
+        (several.back(&second, 10), case.unseen.clone()),
+        (
+            GiveBack { instance: "somebody".to_owned(), ..several.back(&first, 9) },
+            case.unseen.clone(),
+        ),
     ];
     let answers = case.store.leases.give_back(&backs).await.unwrap();
     assert_eq!(answers.len(), backs.len(), "an answer for each");
@@ -55,16 +58,16 @@ pub(super) async fn hundreds_of_leases_come_back_at_once(case: &Case) {
         it.with_capacity(1_000).await;
         starts.push(it.mark().await.revision);
         for _ in 0..LEASES {
-            backs.push(it.back(&it.lease(5).await, 3).await);
+            backs.push((it.back(&it.lease(5).await, 3), it.unseen.clone()));
         }
     }
     // In no order of their spaces.
     let place = |number: usize| (number * 131) % backs.len();
-    let mixed: Vec<GiveBack> =
+    let mixed: Vec<(GiveBack, Floor)> =
         (0..backs.len()).map(|number| backs[place(number)].clone()).collect();
     let answers = case.store.leases.give_back(&mixed).await.unwrap();
     assert_eq!(answers.len(), mixed.len());
-    for (back, answer) in mixed.iter().zip(&answers) {
+    for ((back, _), answer) in mixed.iter().zip(&answers) {
         assert!(answer.is_ok(), "{back:?}: {answer:?}");
     }
     for (it, start) in cases.iter().zip(starts) {
@@ -112,7 +115,7 @@ pub(super) async fn what_came_back_below_the_end_of_drawing_is_granted_again(cas
 impl Case {
     async fn give_back_ranges(&self, grant: &Grant, closed_at: u64, ranges: &[(u64, u64)]) {
         let returned = ranges.iter().map(|(start, end)| *start..*end).collect();
-        let back = GiveBack { closed_at, returned, ..self.back(grant, 0).await };
+        let back = GiveBack { closed_at, returned, ..self.back(grant, 0) };
         self.give_back_as(&back).await.unwrap();
     }
 }

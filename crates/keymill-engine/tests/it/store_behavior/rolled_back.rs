@@ -1,25 +1,22 @@
 //! A store that was rolled back to an earlier state is noticed, and reopened beyond what was seen.
 
 use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{
-    Created, Floor, GiveBack, LeaseAsk, Mark, NewSpace, Pulse, Purpose, StoreError,
-};
+use keymill_engine::store::{Created, Floor, LeaseAsk, Mark, NewSpace, Pulse, Purpose, StoreError};
 
-use super::{Case, is_rolled_back, to};
+use super::{Case, give_back_one, is_rolled_back, to};
 
 pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
     let Mark { revision, next, .. } = grant.mark;
-    let floor = case.floor(revision, next).await;
-    assert!(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await.is_ok());
+    let floor = case.floor(revision, next);
+    assert!(case.lease_above(&floor, &case.ask(1)).await.is_ok());
     for (revision, next) in [(revision + 5, next), (revision, next + 5)] {
-        let floor = case.floor(revision, next).await;
+        let floor = case.floor(revision, next);
         let before = case.mark().await;
-        let ask = LeaseAsk { floor: floor.clone(), ..case.ask(1) };
-        let back = GiveBack { floor: floor.clone(), ..case.back(&grant, 5).await };
-        assert!(is_rolled_back(&case.lease_as(ask).await));
-        assert!(is_rolled_back(&case.give_back_as(&back).await));
+        let back = case.back(&grant, 5);
+        assert!(is_rolled_back(&case.lease_above(&floor, &case.ask(1)).await));
+        assert!(is_rolled_back(&give_back_one(&case.store, &back, &floor).await));
         assert!(is_rolled_back(
             &case.store.spaces.tune(&case.space, &Tuning::default(), &floor).await
         ));
@@ -31,12 +28,12 @@ pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
 pub(super) async fn another_store_is_refused(case: &Case) {
     case.with_capacity(100).await;
     let floor = Floor { store: "another".to_owned(), mark: Mark::default() };
-    assert!(is_rolled_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
+    assert!(is_rolled_back(&case.lease_above(&floor, &case.ask(1)).await));
 }
 
 pub(super) async fn a_space_that_is_gone_is_a_store_that_was_rolled_back(case: &Case) {
-    let floor = case.floor(3, 10).await;
-    assert!(is_rolled_back(&case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await));
+    let floor = case.floor(3, 10);
+    assert!(is_rolled_back(&case.lease_above(&floor, &case.ask(1)).await));
     let answer = case.lease_as(case.ask(1)).await;
     assert!(matches!(answer, Err(StoreError::UnknownSpace(_))), "{answer:?}");
 }
@@ -64,9 +61,9 @@ pub(super) async fn an_advance_goes_beyond_everything_seen(case: &Case) {
     let record = case.store.spaces.advance(&case.space, to(300), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.returned.count()), (300, 0));
     // Beyond any revision that an instance may have seen, and any lease that is gone.
-    let floor = case.floor(lost + 1_000, 300).await;
-    let ask = LeaseAsk { floor, last_lease: Some(lost), ..case.ask(10) };
-    let grant = case.lease_as(ask).await.unwrap();
+    let floor = case.floor(lost + 1_000, 300);
+    let ask = LeaseAsk { last_lease: Some(lost), ..case.ask(10) };
+    let grant = case.lease_above(&floor, &ask).await.unwrap();
     assert_eq!(grant.ordinals, 300..310);
     let pulse = Pulse { last_leases: vec![(case.space.clone(), lost)], ..case.pulse() };
     assert!(case.store.instances.heartbeat(&pulse).await.unwrap().lost.is_empty());
@@ -89,8 +86,9 @@ pub(super) async fn an_advance_goes_beyond_the_eras_that_were_seen(case: &Case) 
     let seen = Mark { revision: 3 * keymill_engine::store::ERA + 7, next: 40, ..Mark::default() };
     let record = case.store.spaces.advance(&case.space, seen, &case.instance).await.unwrap();
     assert!(record.mark.has_reached(seen), "{:?}", record.mark);
-    let floor = case.floor(seen.revision, seen.next).await;
-    assert_eq!(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await.unwrap().ordinals, 40..41);
+    let floor = case.floor(seen.revision, seen.next);
+    let grant = case.lease_above(&floor, &case.ask(1)).await.unwrap();
+    assert_eq!(grant.ordinals, 40..41);
 }
 
 pub(super) async fn a_space_that_was_seen_and_is_gone_is_not_made_again(case: &Case) {
@@ -102,10 +100,9 @@ pub(super) async fn a_space_that_was_seen_and_is_gone_is_not_made_again(case: &C
         capacity: 100,
         start: 0,
     };
-    let seen = case.floor(5, 50).await;
+    let seen = case.floor(5, 50);
     assert!(is_rolled_back(&case.store.spaces.create(&new, &seen).await));
     let another = Floor { store: "another".to_owned(), mark: Mark::default() };
     assert!(is_rolled_back(&case.store.spaces.create(&new, &another).await));
-    let unseen = case.floor(0, 0).await;
-    assert!(matches!(case.store.spaces.create(&new, &unseen).await, Ok(Created::Made(_))));
+    assert!(matches!(case.store.spaces.create(&new, &case.unseen).await, Ok(Created::Made(_))));
 }

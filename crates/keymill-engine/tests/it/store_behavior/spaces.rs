@@ -41,7 +41,7 @@ pub(super) async fn tuning_is_a_change_like_any_other(case: &Case) {
     case.with_capacity(100).await;
     let before = case.mark().await;
     let tuning = Tuning { lease_size_min: 7, blocklist: false, ..Tuning::default() };
-    let floor = case.floor(before.revision, 0).await;
+    let floor = case.floor(before.revision, 0);
     let tuned = case.store.spaces.tune(&case.space, &tuning, &floor).await.unwrap();
     assert_eq!(tuned.tuning, tuning);
     assert_eq!(tuned.mark.revision, before.revision + 1);
@@ -51,10 +51,9 @@ pub(super) async fn tuning_is_a_change_like_any_other(case: &Case) {
 pub(super) async fn a_sealed_space_grants_nothing(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
-    let floor = case.floor(0, 0).await;
-    let sealed = case.store.spaces.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.spaces.seal(&case.space, &case.unseen).await.unwrap();
     assert!(sealed.sealed);
-    assert_eq!(case.store.spaces.seal(&case.space, &floor).await.unwrap(), sealed);
+    assert_eq!(case.store.spaces.seal(&case.space, &case.unseen).await.unwrap(), sealed);
     assert!(matches!(case.lease_as(case.ask(1)).await, Err(StoreError::Sealed(_))));
     // What an instance still held can come back all the same.
     case.give_back(&grant, 5).await.unwrap();

@@ -62,8 +62,7 @@ impl Case {
             capacity: timeline.ticks(),
             start: 0,
         };
-        let floor = self.floor(0, 0).await;
-        self.store.spaces.create(&new, &floor).await.unwrap();
+        self.store.spaces.create(&new, &self.unseen).await.unwrap();
         timeline
     }
 
@@ -72,12 +71,13 @@ impl Case {
         Case {
             url: self.url.clone(),
             store: self.store.clone(),
+            unseen: self.unseen.clone(),
             instance: Instance::this_process(),
             space: self.space.clone(),
         }
     }
 
-    async fn window_ask(&self, timeline: Timeline, length: u64) -> WindowAsk {
+    fn window_ask(&self, timeline: Timeline, length: u64) -> WindowAsk {
         WindowAsk {
             space: self.space.clone(),
             instance: self.instance.clone(),
@@ -86,18 +86,21 @@ impl Case {
             worker: None,
             length,
             clock: Clock::default(),
-            floor: self.floor(0, 0).await,
             last_lease: None,
         }
     }
 
     /// What the store answers now.
     async fn window_as(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.store.windows.window(ask).await
+        self.window_above(&self.unseen, ask).await
+    }
+
+    async fn window_above(&self, floor: &Floor, ask: &WindowAsk) -> Result<Window, StoreError> {
+        self.store.windows.window(ask, floor).await
     }
 
     async fn window(&self, timeline: Timeline, length: u64) -> Window {
-        self.window_as(&self.window_ask(timeline, length).await).await.unwrap()
+        self.window_as(&self.window_ask(timeline, length)).await.unwrap()
     }
 
     async fn extend(
@@ -106,7 +109,7 @@ impl Case {
         held: HeldWindow,
         length: u64,
     ) -> Result<Window, StoreError> {
-        let ask = WindowAsk { held: Some(held), ..self.window_ask(timeline, length).await };
+        let ask = WindowAsk { held: Some(held), ..self.window_ask(timeline, length) };
         self.window_as(&ask).await
     }
 
@@ -124,7 +127,7 @@ impl Case {
         panic!("no worker was free in all that time");
     }
 
-    async fn window_release(
+    fn window_release(
         &self,
         timeline: Timeline,
         window: &Window,
@@ -136,7 +139,6 @@ impl Case {
             timeline,
             held: held(window),
             unused_from,
-            floor: self.floor(0, 0).await,
         }
     }
 
@@ -146,8 +148,8 @@ impl Case {
         window: &Window,
         unused_from: u64,
     ) -> Result<Mark, StoreError> {
-        let release = self.window_release(timeline, window, unused_from).await;
-        self.store.windows.release_window(&release).await
+        let release = self.window_release(timeline, window, unused_from);
+        self.store.windows.release_window(&release, &self.unseen).await
     }
 
     /// The lease under which a tick of a worker is on record.

@@ -63,7 +63,7 @@ impl FaultyStore {
 
     /// Grants what the store would grant, and records it a moment later: a process killed in
     /// between has used a range that nobody knows of.
-    async fn grant_early(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+    async fn grant_early(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
         let space = self.real.spaces.space(&ask.space).await?;
         let start = space.mark.next.max(self.granted_to.load(Ordering::SeqCst));
         let end = space.capacity.min(start + ask.size_of(space.left()));
@@ -71,15 +71,15 @@ impl FaultyStore {
         let late = LeaseAsk {
             size: end - start,
             share: 1,
-            floor: Floor { store: ask.floor.store.clone(), mark: Mark::default() },
             last_lease: None,
             spent: Vec::new(),
             ..ask.clone()
         };
+        let unseen = Floor { store: floor.store.clone(), mark: Mark::default() };
         let real = self.real.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RECORD_AFTER).await;
-            if let Err(error) = real.leases.lease(&late).await {
+            if let Err(error) = real.leases.lease(&late, &unseen).await {
                 eprintln!("an early grant was never recorded: {error}");
             }
         });
@@ -93,8 +93,8 @@ impl FaultyStore {
 
     /// Gives back, in the name of instances that seem to be dead, the leases that they seem not
     /// to have begun: the newest where there are two.
-    async fn reclaim(&self, ask: &LeaseAsk) -> Result<(), StoreError> {
-        let after = ask.floor.mark.revision.saturating_sub(LEASES_BACK);
+    async fn reclaim(&self, ask: &LeaseAsk, floor: &Floor) -> Result<(), StoreError> {
+        let after = floor.mark.revision.saturating_sub(LEASES_BACK);
         let page = LeasePage {
             space: Some(ask.space.clone()),
             after: Some((ask.space.clone(), after)),
@@ -114,9 +114,8 @@ impl FaultyStore {
                     end: newest.ordinals.end,
                     closed_at: newest.ordinals.start,
                     returned: vec![newest.ordinals.clone()],
-                    floor: ask.floor.clone(),
                 };
-                for answer in self.real.leases.give_back(&[back]).await? {
+                for answer in self.real.leases.give_back(&[(back, floor.clone())]).await? {
                     answer?;
                 }
             }
@@ -138,22 +137,22 @@ impl FaultyStore {
 
 #[async_trait]
 impl Leases for FaultyStore {
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
         match self.fault {
-            Fault::EarlyGrant => return self.grant_early(ask).await,
-            Fault::Reclaim => self.reclaim(ask).await?,
+            Fault::EarlyGrant => return self.grant_early(ask, floor).await,
+            Fault::Reclaim => self.reclaim(ask, floor).await?,
             Fault::Splitmix | Fault::EndlessWindow => {}
         }
-        self.real.leases.lease(ask).await
+        self.real.leases.lease(ask, floor).await
     }
 
     async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         if self.fault == Fault::EarlyGrant {
             // Its leases have numbers that the record does not know.
-            return Ok(backs.iter().map(|back| Ok(back.floor.mark)).collect());
+            return Ok(backs.iter().map(|(_, floor)| Ok(floor.mark)).collect());
         }
         self.real.leases.give_back(backs).await
     }
@@ -209,22 +208,26 @@ impl Instances for FaultyStore {
 
 #[async_trait]
 impl Windows for FaultyStore {
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
         if self.fault == Fault::EndlessWindow {
-            return endless_window(&self.real, ask).await;
+            return endless_window(&self.real, ask, floor).await;
         }
-        self.real.windows.window(ask).await
+        self.real.windows.window(ask, floor).await
     }
 
     async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
         self.real.windows.clock_ms(own_ms).await
     }
 
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
         if self.fault == Fault::EndlessWindow {
             // Its end is not the one on record.
-            return Ok(release.floor.mark);
+            return Ok(floor.mark);
         }
-        self.real.windows.release_window(release).await
+        self.real.windows.release_window(release, floor).await
     }
 }

@@ -14,31 +14,30 @@ const RECORDED: u64 = 1_000;
 const EXTEND_EVERY: Duration = Duration::from_millis(100);
 
 /// Has a short window recorded, and tells of a long one.
-pub(crate) async fn endless_window(real: &Store, ask: &WindowAsk) -> Result<Window, StoreError> {
+pub(crate) async fn endless_window(
+    real: &Store,
+    ask: &WindowAsk,
+    floor: &Floor,
+) -> Result<Window, StoreError> {
     let timeline = ask.timeline;
-    let short = WindowAsk {
-        held: None,
-        length: RECORDED,
-        // That of what was told is above all that is on record.
-        floor: Floor { store: ask.floor.store.clone(), mark: Mark::default() },
-        last_lease: None,
-        ..ask.clone()
-    };
-    let window = real.windows.window(&short).await?;
+    let short = WindowAsk { held: None, length: RECORDED, last_lease: None, ..ask.clone() };
+    // That of what was told is above all that is on record.
+    let unseen = Floor { store: floor.store.clone(), mark: Mark::default() };
+    let window = real.windows.window(&short, &unseen).await?;
     let Window { worker, lease, .. } = window;
     let held = HeldWindow { worker, lease, end: window.ticks.end };
-    tokio::spawn(extend(real.clone(), short, held));
+    tokio::spawn(extend(real.clone(), short, unseen, held));
     let end = timeline.tick_at(window.now_ms).saturating_add(ask.length).min(timeline.ticks());
     let mark = Mark { next: window.mark.next.max(end), ..window.mark };
     Ok(Window { ticks: window.ticks.start..end, mark, ..window })
 }
 
 /// Extends the window on record, until another has its worker.
-async fn extend(real: Store, ask: WindowAsk, mut held: HeldWindow) {
+async fn extend(real: Store, ask: WindowAsk, floor: Floor, mut held: HeldWindow) {
     loop {
         tokio::time::sleep(EXTEND_EVERY).await;
         let more = WindowAsk { held: Some(held), worker: Some(held.worker), ..ask.clone() };
-        match real.windows.window(&more).await {
+        match real.windows.window(&more, &floor).await {
             Ok(window) if window.lease == held.lease => held.end = window.ticks.end,
             _ => {
                 eprintln!("worker {} is another's, and used all the same", held.worker);

@@ -6,14 +6,18 @@ use super::bulk::hex;
 use super::rows::column;
 use super::statements::NOW;
 use super::transaction::Tx;
-use crate::store::{DigestBatch, DigestInput, Digested, NamePurpose, StoreError};
+use crate::store::{DigestBatch, DigestInput, Digested, Floor, NamePurpose, StoreError};
 
 const NAMES_ADD: &str = "INSERT INTO names (space, `key`, purpose, owner, created_at) VALUES ";
 const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, `key`, created_at) VALUES ";
 
 impl Tx {
-    pub(super) async fn digest(&mut self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor).await?;
+    pub(super) async fn digest(
+        &mut self,
+        batch: &DigestBatch,
+        floor: &Floor,
+    ) -> Result<Digested, StoreError> {
+        let mut space = self.space_above(&batch.space, floor).await?;
         batch.check_generations(&space)?;
         let name = hex(batch.space.as_bytes());
         let known = self.digests(&name, &batch.inputs).await?;

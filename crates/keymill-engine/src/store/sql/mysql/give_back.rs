@@ -8,7 +8,7 @@ use super::rows::{column, space_from};
 use super::statements::{NOW, SPACES_AMONG};
 use super::transaction::{Tx, missing};
 use crate::store::values::{json, unsigned};
-use crate::store::{GiveBack, LeaseId, Mark, SpaceRecord, StoreError};
+use crate::store::{Floor, GiveBack, LeaseId, Mark, SpaceRecord, StoreError};
 
 /// What begins with the rows of spaces touches leases of no other space, so these need no lock.
 const OPEN_LEASES: &str = "SELECT space, lease, instance, end_ordinal
@@ -22,14 +22,14 @@ type OpenLeases = HashMap<(String, LeaseId), (String, u64)>;
 impl Tx {
     pub(super) async fn give_back(
         &mut self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let mut spaces = self.lock_spaces(backs).await?;
         let identity = self.identity().await?;
         let mut open = self.open_leases(backs).await?;
         let (mut marks, mut closed) = (Vec::with_capacity(backs.len()), Vec::new());
-        for back in backs {
-            let taken = take_back(back, &identity, &mut spaces, &mut open);
+        for (back, floor) in backs {
+            let taken = take_back(back, floor, &identity, &mut spaces, &mut open);
             if matches!(taken, Ok((_, true))) {
                 closed.push(back);
             }
@@ -46,8 +46,8 @@ impl Tx {
     }
 
     /// The spaces of a batch, their rows locked in the order of their names.
-    async fn lock_spaces(&mut self, backs: &[GiveBack]) -> Result<Spaces, StoreError> {
-        let mut names: Vec<&str> = backs.iter().map(|back| back.space.as_str()).collect();
+    async fn lock_spaces(&mut self, backs: &[(GiveBack, Floor)]) -> Result<Spaces, StoreError> {
+        let mut names: Vec<&str> = backs.iter().map(|(back, _)| back.space.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         let names: Vec<String> = names.into_iter().map(|name| hex(name.as_bytes())).collect();
@@ -56,8 +56,8 @@ impl Tx {
     }
 
     /// Those leases of a batch that are open.
-    async fn open_leases(&mut self, backs: &[GiveBack]) -> Result<OpenLeases, StoreError> {
-        let leases: Vec<String> = backs.iter().map(lease_literal).collect();
+    async fn open_leases(&mut self, backs: &[(GiveBack, Floor)]) -> Result<OpenLeases, StoreError> {
+        let leases: Vec<String> = backs.iter().map(|(back, _)| lease_literal(back)).collect();
         let rows = self.among(OPEN_LEASES, &leases, "").await?;
         let open = rows.iter().map(|row| {
             let lease = (column(row, 0), unsigned(column(row, 1)));
@@ -111,6 +111,7 @@ impl Tx {
 /// whether the lease is to be closed.
 fn take_back(
     back: &GiveBack,
+    floor: &Floor,
     identity: &str,
     spaces: &mut Spaces,
     open: &mut OpenLeases,
@@ -118,9 +119,9 @@ fn take_back(
     let space = match spaces.get_mut(&back.space) {
         Some(Ok(space)) => space,
         Some(Err(error)) => return Err(error.clone()),
-        None => return Err(missing(&back.space, &back.floor)),
+        None => return Err(missing(&back.space, floor)),
     };
-    space.check_floor(identity, &back.floor)?;
+    space.check_floor(identity, floor)?;
     let lease = (back.space.clone(), back.lease);
     let is_ours = |(holder, end): &(String, u64)| *holder == back.instance && *end == back.end;
     if !open.get(&lease).is_some_and(is_ours) {

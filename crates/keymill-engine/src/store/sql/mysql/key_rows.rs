@@ -21,8 +21,8 @@ use super::rows::{claimed_from, column, used_from};
 use super::transaction::Tx;
 use crate::store::values::{time, unsigned};
 use crate::store::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Found,
-    KeyPlace, Mark, Noted, Pools, Release, Retire, SpaceRecord, Spaces, StoreError, UseLog,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Floor,
+    Found, KeyPlace, Mark, Noted, Pools, Release, Retire, SpaceRecord, Spaces, StoreError, UseLog,
     UsedKey, UsedPage, Uses, first_id, is_later_era,
 };
 
@@ -46,21 +46,21 @@ const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name =
 
 #[async_trait]
 impl Pools for MysqlStore {
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.fill(fill).await;
+        let answer = tx.fill(fill, floor).await;
         tx.finish(answer).await
     }
 
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.claim(ask).await;
+        let answer = tx.claim(ask, floor).await;
         tx.finish(answer).await
     }
 
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.release(back).await;
+        let answer = tx.release(back, floor).await;
         tx.finish(answer).await
     }
 
@@ -101,15 +101,15 @@ impl Pools for MysqlStore {
 
 #[async_trait]
 impl UseLog for MysqlStore {
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+    async fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.note(uses).await;
+        let answer = tx.note(uses, floor).await;
         tx.finish(answer).await
     }
 
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+    async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.retire(retire).await;
+        let answer = tx.retire(retire, floor).await;
         tx.finish(answer).await
     }
 
@@ -134,9 +134,9 @@ impl UseLog for MysqlStore {
 
 #[async_trait]
 impl Digests for MysqlStore {
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
         let mut tx = self.begin().await?;
-        let answer = tx.digest(batch).await;
+        let answer = tx.digest(batch, floor).await;
         tx.finish(answer).await
     }
 }

@@ -10,7 +10,8 @@ use super::statements::{IMPORTED, NAME, NAME_REMOVE, NOW};
 use super::transaction::Tx;
 use crate::store::values::{signed, time};
 use crate::store::{
-    Floor, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, SpaceRecord, StoreError,
+    Floor, Mark, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, SpaceRecord,
+    StoreError,
 };
 
 const NAMES: &str = "SELECT space, `key`, ordinal, purpose, owner, created_at, removed_at
@@ -22,8 +23,12 @@ const NAMES_AGAIN: &str = " ON DUPLICATE KEY UPDATE purpose = VALUES(purpose),
 const IMPORTED_ADD: &str = "INSERT INTO imported (space, ordinal, imported_at) VALUES ";
 
 impl Tx {
-    pub(super) async fn add_names(&mut self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor).await?;
+    pub(super) async fn add_names(
+        &mut self,
+        batch: &NameBatch,
+        floor: &Floor,
+    ) -> Result<Named, StoreError> {
+        let mut space = self.space_above(&batch.space, floor).await?;
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
@@ -68,17 +73,17 @@ impl Tx {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let mut space = self.space_above(name, floor).await?;
         let known =
             self.name_on_record(name, key).await?.filter(|known| known.removed_at.is_none());
         if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
-            return Ok(known);
+            return Ok((space.mark, known));
         }
         self.execute(NAME_REMOVE, params! { "space" => name, key }).await?;
         space.mark.revision += 1;
         self.move_to(&space).await?;
-        self.name_on_record(name, key).await
+        Ok((space.mark, self.name_on_record(name, key).await?))
     }
 
     /// A name on record, also one that is a mere ordinal or was removed.

@@ -13,8 +13,8 @@ use super::used::expiry;
 use crate::space::skips::without;
 use crate::store::values::{millis, signed, unsigned};
 use crate::store::{
-    Claim, ClaimAsk, Claimed, Fill, Filled, Grant, KeyId, Mark, Purpose, Release, SpaceRecord,
-    StoreError, first_id, key_id,
+    Claim, ClaimAsk, Claimed, Fill, Filled, Floor, Grant, KeyId, Mark, Purpose, Release,
+    SpaceRecord, StoreError, first_id, key_id,
 };
 
 /// How many keys are available, and the time.
@@ -33,8 +33,8 @@ const FRESH: &str = "SELECT id, `key` FROM available_keys FORCE INDEX (PRIMARY)
 const POOL_NAMES_ADD: &str = "INSERT INTO pool_names (space, `key`, id) VALUES ";
 
 impl Tx {
-    pub(super) async fn fill(&mut self, fill: &Fill) -> Result<Filled, StoreError> {
-        let mut space = self.space_above(&fill.space, &fill.floor).await?;
+    pub(super) async fn fill(&mut self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
+        let mut space = self.space_above(&fill.space, floor).await?;
         if space.sealed {
             return Err(StoreError::Sealed(fill.space.clone()));
         }
@@ -74,12 +74,16 @@ impl Tx {
         Ok(added)
     }
 
-    pub(super) async fn claim(&mut self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        let space = self.look_above(&ask.space, &ask.floor).await?;
+    pub(super) async fn claim(
+        &mut self,
+        ask: &ClaimAsk,
+        floor: &Floor,
+    ) -> Result<Claim, StoreError> {
+        let space = self.look_above(&ask.space, floor).await?;
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
-        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, &ask.floor).await?;
+        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, floor).await?;
         let (available, now) = self.pool(&ask.space).await?;
         let first = first_id(space.mark.revision);
         let (mut keys, fresh) = self.pick(ask, ask.size_of(available), first, now).await?;
@@ -163,8 +167,12 @@ impl Tx {
         Ok(keys)
     }
 
-    pub(super) async fn release(&mut self, back: &Release) -> Result<Mark, StoreError> {
-        let read = self.look_above(&back.space, &back.floor).await?;
+    pub(super) async fn release(
+        &mut self,
+        back: &Release,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        let read = self.look_above(&back.space, floor).await?;
         let first = first_id(read.mark.revision);
         let (space, instance) = (hex(back.space.as_bytes()), hex(back.instance.as_bytes()));
         let mut ids = ids_of(&back.keys);

@@ -212,13 +212,17 @@ impl Tx {
         self.execute(SPACE_DEFINE, params).await.map(drop)
     }
 
-    pub(super) async fn lease(&mut self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let mut space = self.space_above(&ask.space, &ask.floor).await?;
+    pub(super) async fn lease(
+        &mut self,
+        ask: &LeaseAsk,
+        floor: &Floor,
+    ) -> Result<Grant, StoreError> {
+        let mut space = self.space_above(&ask.space, floor).await?;
         let instance = &ask.instance.id;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, instance).await?
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         for &spent in &ask.spent {
             self.close(&ask.space, spent, instance, None, None).await?;

@@ -12,8 +12,8 @@ use super::statements::now;
 use super::transaction::Tx;
 use crate::store::values::millis;
 use crate::store::{
-    Floor, KeyId, KeyPlace, KeyUse, LastUse, Noted, Retire, SpaceRecord, StoreError, UsedKey, Uses,
-    first_id,
+    Floor, KeyId, KeyPlace, KeyUse, LastUse, Mark, Noted, Retire, SpaceRecord, StoreError, UsedKey,
+    Uses, first_id,
 };
 
 const KEY_REMOVE: &str =
@@ -32,9 +32,9 @@ const USED: &str = "SELECT id, `key`, used_at, caller, instance, expires_at, ret
     FROM used_keys WHERE space = :space AND id = :id";
 
 impl Tx {
-    pub(super) async fn note(&mut self, uses: &Uses) -> Result<Noted, StoreError> {
-        let read = self.look_above(&uses.space, &uses.floor).await?;
-        self.check_last(&read, uses.last.as_ref(), &uses.instance, &uses.floor).await?;
+    pub(super) async fn note(&mut self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
+        let read = self.look_above(&uses.space, floor).await?;
+        self.check_last(&read, uses.last.as_ref(), &uses.instance, floor).await?;
         let (_, now) = self.pool(&uses.space).await?;
         let (space, instance) = (hex(uses.space.as_bytes()), hex(uses.instance.as_bytes()));
         let mut ids: Vec<KeyId> = uses.keys.iter().map(|used| used.id).collect();
@@ -70,20 +70,24 @@ impl Tx {
         Ok(Noted { mark: after.mark, may_go })
     }
 
-    pub(super) async fn retire(&mut self, retire: &Retire) -> Result<UsedKey, StoreError> {
+    pub(super) async fn retire(
+        &mut self,
+        retire: &Retire,
+        floor: &Floor,
+    ) -> Result<(Mark, UsedKey), StoreError> {
         let KeyPlace { space, id, key } = &retire.at;
-        let read = self.look_above(space, &retire.floor).await?;
+        let read = self.look_above(space, floor).await?;
         let (used_at, instance) = (retire.used_at.as_millisecond(), &retire.instance);
         // One that came back to the pool meanwhile does not stay there.
         let fresh = self.execute(KEY_REMOVE_FRESH, params! { space, id, key }).await?;
         self.execute(KEY_REMOVE, params! { space, id, key }).await?;
         self.execute(USED_RETIRE, params! { id, space, key, used_at, instance }).await?;
-        self.step(&read).await?;
+        let after = self.step(&read).await?;
         if fresh > 0 && *id >= first_id(read.mark.revision) {
             self.pool_add(space, -1).await?;
         }
         let rows = self.query(USED, params! { space, id }).await?;
-        Ok(used_from(&rows[0]))
+        Ok((after.mark, used_from(&rows[0])))
     }
 
     /// Refuses where the last use is not on record any more.

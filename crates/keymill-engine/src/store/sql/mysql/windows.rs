@@ -6,7 +6,7 @@ use super::rows::{column, worker_from};
 use super::transaction::Tx;
 use crate::store::values::{signed, unsigned};
 use crate::store::{
-    HeldWindow, Mark, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease,
+    Floor, HeldWindow, Mark, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease,
     WorkerRecord,
 };
 
@@ -26,12 +26,16 @@ const LEASE_START: &str = "SELECT start_ordinal FROM leases
     WHERE space = :space AND lease = :lease AND instance = :instance";
 
 impl Tx {
-    pub(super) async fn window(&mut self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let mut space = self.space_above(&ask.space, &ask.floor).await?;
+    pub(super) async fn window(
+        &mut self,
+        ask: &WindowAsk,
+        floor: &Floor,
+    ) -> Result<Window, StoreError> {
+        let mut space = self.space_above(&ask.space, floor).await?;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, &ask.instance.id).await?
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         let row = match ask.held {
             Some(held) => self.worker(&ask.space, held.worker).await?,
@@ -40,7 +44,7 @@ impl Tx {
         // Not earlier: the wait for the row of the space may have been long.
         let now_ms = column(&self.query(CLOCK, ()).await?[0], 0);
         match ask.extends(row.as_ref(), space.mark.revision) {
-            Some(held) => self.extend_window(&mut space, ask, held, now_ms).await,
+            Some(held) => self.extend_window(&mut space, ask, held, now_ms, floor).await,
             None => self.lease_window(&mut space, ask, now_ms).await,
         }
     }
@@ -48,8 +52,9 @@ impl Tx {
     pub(super) async fn release_window(
         &mut self,
         release: &WindowRelease,
+        floor: &Floor,
     ) -> Result<Mark, StoreError> {
-        let WindowRelease { space: name, instance, timeline, held, floor, .. } = release;
+        let WindowRelease { space: name, instance, timeline, held, .. } = release;
         let mut space = self.space_above(name, floor).await?;
         let row = self.worker(name, held.worker).await?;
         let params = params! { "space" => name, "lease" => signed(held.lease), instance };
@@ -75,6 +80,7 @@ impl Tx {
         ask: &WindowAsk,
         held: HeldWindow,
         now_ms: i64,
+        floor: &Floor,
     ) -> Result<Window, StoreError> {
         let window = space.extend_window(ask, held, now_ms)?;
         if window.ticks.is_empty() {
@@ -88,7 +94,7 @@ impl Tx {
             "end" => signed(ordinals.end),
         };
         if self.execute(LEASE_EXTEND, params).await? != 1 {
-            return Err(ask.lost_lease(window.lease));
+            return Err(ask.lost_lease(window.lease, floor));
         }
         self.end_worker(&ask.space, window.worker, window.ticks.end).await?;
         self.move_to(space).await?;

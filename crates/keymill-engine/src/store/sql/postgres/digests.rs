@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::rows::name_from;
 use super::statements::{NAMES, NAMES_PUT};
 use super::transaction::Tx;
-use crate::store::{DigestBatch, Digested, NamePurpose, StoreError};
+use crate::store::{DigestBatch, Digested, Floor, NamePurpose, StoreError};
 
 pub(super) const DIGESTS: &str = "SELECT found.* FROM unnest($2::bytea[]) AS wanted (input)
     CROSS JOIN LATERAL (SELECT digests.input, key
@@ -15,8 +15,12 @@ const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, key, created_at)
     FROM unnest($2::bytea[], $3::text[]) AS new (input, key)";
 
 impl Tx {
-    pub(super) async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let space = self.space_above(&batch.space, &batch.floor).await?;
+    pub(super) async fn digest(
+        &self,
+        batch: &DigestBatch,
+        floor: &Floor,
+    ) -> Result<Digested, StoreError> {
+        let space = self.space_above(&batch.space, floor).await?;
         batch.check_generations(&space)?;
         let hashes: Vec<&[u8]> = batch.inputs.iter().map(|input| &input.hash[..]).collect();
         let rows = self.query(DIGESTS, &[&batch.space, &hashes]).await?;

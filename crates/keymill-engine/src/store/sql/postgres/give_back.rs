@@ -6,7 +6,7 @@ use super::rows::space_from;
 use super::statements::{LEASES_CLOSE, LEASES_OPEN, SPACES_LOCK, SPACES_MOVE};
 use super::transaction::{Tx, missing};
 use crate::store::values::{json, signed, unsigned};
-use crate::store::{GiveBack, LeaseId, Mark, SpaceRecord, StoreError};
+use crate::store::{Floor, GiveBack, LeaseId, Mark, SpaceRecord, StoreError};
 
 /// An open lease: who holds it, and where it ends.
 type Open = HashMap<(String, LeaseId), (String, u64)>;
@@ -14,14 +14,14 @@ type Open = HashMap<(String, LeaseId), (String, u64)>;
 impl Tx {
     pub(super) async fn give_back(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let mut spaces = self.lock_spaces(backs).await?;
         let mut open = self.open_leases(backs).await?;
         let (mut closed, mut moved) = (Vec::new(), BTreeSet::new());
         let mut answers = Vec::with_capacity(backs.len());
-        for back in backs {
-            let space = match self.above(&mut spaces, back) {
+        for (back, floor) in backs {
+            let space = match self.above(&mut spaces, back, floor) {
                 Ok(space) => space,
                 Err(refusal) => {
                     answers.push(Err(refusal));
@@ -48,18 +48,18 @@ impl Tx {
     /// The spaces of these leases, locked in the order of their names.
     async fn lock_spaces(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<BTreeMap<String, SpaceRecord>, StoreError> {
-        let names: BTreeSet<&str> = backs.iter().map(|back| back.space.as_str()).collect();
+        let names: BTreeSet<&str> = backs.iter().map(|(back, _)| back.space.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
         let rows = self.query(SPACES_LOCK, &[&names]).await?;
         let spaces = rows.iter().map(|row| space_from(row, self.history()));
         spaces.map(|space| space.map(|space| (space.name.clone(), space))).collect()
     }
 
-    async fn open_leases(&self, backs: &[GiveBack]) -> Result<Open, StoreError> {
-        let spaces: Vec<&str> = backs.iter().map(|back| back.space.as_str()).collect();
-        let leases: Vec<i64> = backs.iter().map(|back| signed(back.lease)).collect();
+    async fn open_leases(&self, backs: &[(GiveBack, Floor)]) -> Result<Open, StoreError> {
+        let spaces: Vec<&str> = backs.iter().map(|(back, _)| back.space.as_str()).collect();
+        let leases: Vec<i64> = backs.iter().map(|(back, _)| signed(back.lease)).collect();
         let rows = self.query(LEASES_OPEN, &[&spaces, &leases]).await?;
         let open = rows
             .iter()
@@ -72,10 +72,11 @@ impl Tx {
         &self,
         spaces: &'a mut BTreeMap<String, SpaceRecord>,
         back: &GiveBack,
+        floor: &Floor,
     ) -> Result<&'a mut SpaceRecord, StoreError> {
         let space = spaces.get_mut(&back.space);
-        let space = space.ok_or_else(|| missing(&back.space, &back.floor))?;
-        space.check_floor(self.identity(), &back.floor)?;
+        let space = space.ok_or_else(|| missing(&back.space, floor))?;
+        space.check_floor(self.identity(), floor)?;
         Ok(space)
     }
 

@@ -97,21 +97,21 @@ const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name =
 
 #[async_trait]
 impl Pools for PostgresStore {
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
         let tx = self.begin().await?;
-        let answer = tx.fill(fill).await;
+        let answer = tx.fill(fill, floor).await;
         tx.finish(answer).await
     }
 
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
         let tx = self.begin().await?;
-        let answer = tx.claim(ask).await;
+        let answer = tx.claim(ask, floor).await;
         tx.finish(answer).await
     }
 
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
         let tx = self.begin().await?;
-        let answer = tx.release(back).await;
+        let answer = tx.release(back, floor).await;
         tx.finish(answer).await
     }
 
@@ -143,27 +143,27 @@ impl Pools for PostgresStore {
 
 #[async_trait]
 impl UseLog for PostgresStore {
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+    async fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
         let tx = self.begin().await?;
-        let answer = tx.note(uses).await;
+        let answer = tx.note(uses, floor).await;
         tx.finish(answer).await
     }
 
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+    async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError> {
         let tx = self.begin().await?;
         let answer = async {
             let KeyPlace { space, id, key } = &retire.at;
-            let record = tx.look_above(space, &retire.floor).await?;
+            let record = tx.look_above(space, floor).await?;
             let used_at = retire.used_at.as_millisecond();
             // One that came back to the pool meanwhile does not stay there.
             let removed = tx.query(REMOVE, &[space, id]).await?;
             let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
-            tx.step(&record).await?;
+            let mark = tx.step(&record).await?;
             let unreserved = removed.first().is_some_and(|row| row.get(0));
             if unreserved && *id >= first_id(record.mark.revision) {
                 tx.execute(AVAILABLE_ADD, &[space, &-1_i64]).await?;
             }
-            Ok(used_from(&rows[0]))
+            Ok((mark, used_from(&rows[0])))
         };
         let answer = answer.await;
         tx.finish(answer).await
@@ -186,16 +186,16 @@ impl UseLog for PostgresStore {
 
 #[async_trait]
 impl Digests for PostgresStore {
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
         let tx = self.begin().await?;
-        let answer = tx.digest(batch).await;
+        let answer = tx.digest(batch, floor).await;
         tx.finish(answer).await
     }
 }
 
 impl Tx {
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        let mut space = self.space_above(&fill.space, &fill.floor).await?;
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
+        let mut space = self.space_above(&fill.space, floor).await?;
         if space.sealed {
             return Err(StoreError::Sealed(fill.space.clone()));
         }
@@ -221,12 +221,12 @@ impl Tx {
         Ok(Filled { mark: space.mark, added, available: before + added })
     }
 
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        let space = self.look_above(&ask.space, &ask.floor).await?;
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
+        let space = self.look_above(&ask.space, floor).await?;
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
-        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, &ask.floor).await?;
+        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, floor).await?;
         let available = self.pool_size(&ask.space).await?;
         let (size, first) = (signed(ask.size_of(available)), first_id(space.mark.revision));
         let (name, reserve_max) = (&ask.space, millis(ask.reserve_max));
@@ -260,8 +260,8 @@ impl Tx {
         Ok(Claim { mark, keys, available: available.saturating_sub(fresh) })
     }
 
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        let space = self.look_above(&back.space, &back.floor).await?;
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
+        let space = self.look_above(&back.space, floor).await?;
         let first = first_id(space.mark.revision);
         let ids = back.keys.iter().map(|claimed| claimed.id).filter(|id| *id >= first);
         let ids: Vec<KeyId> = ids.collect();
@@ -272,9 +272,9 @@ impl Tx {
         Ok(mark)
     }
 
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let space = self.look_above(&uses.space, &uses.floor).await?;
-        self.check_last(&space, uses.last.as_ref(), &uses.instance, &uses.floor).await?;
+    async fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
+        let space = self.look_above(&uses.space, floor).await?;
+        self.check_last(&space, uses.last.as_ref(), &uses.instance, floor).await?;
         let ids: Vec<KeyId> = uses.keys.iter().map(|used| used.id).collect();
         let callers: Vec<&str> = uses.keys.iter().map(|used| used.caller.as_str()).collect();
         let (name, instance, ttl) = (&uses.space, &uses.instance, uses.ttl.map(millis));

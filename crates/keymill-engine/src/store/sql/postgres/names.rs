@@ -6,11 +6,17 @@ use super::rows::name_from;
 use super::statements::{IMPORTED, IMPORTED_ADD, NAME_REMOVE, NAMES, NAMES_PUT};
 use super::transaction::Tx;
 use crate::store::values::{signed, time};
-use crate::store::{Floor, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, StoreError};
+use crate::store::{
+    Floor, Mark, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, StoreError,
+};
 
 impl Tx {
-    pub(super) async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor).await?;
+    pub(super) async fn add_names(
+        &self,
+        batch: &NameBatch,
+        floor: &Floor,
+    ) -> Result<Named, StoreError> {
+        let mut space = self.space_above(&batch.space, floor).await?;
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
@@ -64,17 +70,18 @@ impl Tx {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let mut space = self.space_above(name, floor).await?;
         let rows = self.query(NAMES, &[&name, &vec![key]]).await?;
         let known = rows.first().map(name_from).filter(|known| known.removed_at.is_none());
         if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
-            return Ok(known);
+            return Ok((space.mark, known));
         }
         self.execute(NAME_REMOVE, &[&name, &key]).await?;
         space.mark.revision += 1;
         self.move_to(&space).await?;
-        Ok(self.query(NAMES, &[&name, &vec![key]]).await?.first().map(name_from))
+        let rows = self.query(NAMES, &[&name, &vec![key]]).await?;
+        Ok((space.mark, rows.first().map(name_from)))
     }
 
     /// A name on record; one that is a mere ordinal too.

@@ -211,13 +211,13 @@ impl Tx {
         self.execute(SPACE_DEFINE, &[&space.name, &definition, &capacity]).await.map(drop)
     }
 
-    pub(super) async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let mut space = self.space_above(&ask.space, &ask.floor).await?;
+    pub(super) async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        let mut space = self.space_above(&ask.space, floor).await?;
         let instance = &ask.instance.id;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, instance).await?
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         if !ask.spent.is_empty() {
             let spent: Vec<i64> = ask.spent.iter().map(|&spent| signed(spent)).collect();

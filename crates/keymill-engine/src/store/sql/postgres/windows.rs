@@ -4,7 +4,7 @@ use super::rows::worker_from;
 use super::transaction::Tx;
 use crate::store::values::{signed, unsigned};
 use crate::store::{
-    HeldWindow, Mark, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease,
+    Floor, HeldWindow, Mark, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease,
     WorkerRecord,
 };
 
@@ -21,12 +21,16 @@ const LEASE_START: &str =
     "SELECT start_ordinal FROM leases WHERE space = $1 AND lease = $2 AND instance = $3";
 
 impl Tx {
-    pub(super) async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let mut space = self.space_above(&ask.space, &ask.floor).await?;
+    pub(super) async fn window(
+        &self,
+        ask: &WindowAsk,
+        floor: &Floor,
+    ) -> Result<Window, StoreError> {
+        let mut space = self.space_above(&ask.space, floor).await?;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, &ask.instance.id).await?
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         let row = match ask.held {
             Some(held) => self.worker(&ask.space, held.worker).await?,
@@ -35,13 +39,17 @@ impl Tx {
         // Not earlier: the wait for the row of the space may have been long.
         let now_ms = self.query(CLOCK, &[]).await?[0].get(0);
         match ask.extends(row.as_ref(), space.mark.revision) {
-            Some(held) => self.extend_window(&mut space, ask, held, now_ms).await,
+            Some(held) => self.extend_window(&mut space, ask, held, now_ms, floor).await,
             None => self.lease_window(&mut space, ask, now_ms).await,
         }
     }
 
-    pub(super) async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let WindowRelease { space: name, instance, timeline, held, floor, .. } = release;
+    pub(super) async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        let WindowRelease { space: name, instance, timeline, held, .. } = release;
         let mut space = self.space_above(name, floor).await?;
         let row = self.worker(name, held.worker).await?;
         let lease = self.query(LEASE_START, &[name, &signed(held.lease), instance]).await?;
@@ -67,6 +75,7 @@ impl Tx {
         ask: &WindowAsk,
         held: HeldWindow,
         now_ms: i64,
+        floor: &Floor,
     ) -> Result<Window, StoreError> {
         let window = space.extend_window(ask, held, now_ms)?;
         if window.ticks.is_empty() {
@@ -77,7 +86,7 @@ impl Tx {
         let extended =
             self.execute(LEASE_EXTEND, &[&ask.space, &lease, &ask.instance.id, &end]).await?;
         if extended != 1 {
-            return Err(ask.lost_lease(window.lease));
+            return Err(ask.lost_lease(window.lease, floor));
         }
         let (worker, end) = (i64::from(window.worker), signed(window.ticks.end));
         self.execute(WORKER_END, &[&ask.space, &worker, &end]).await?;

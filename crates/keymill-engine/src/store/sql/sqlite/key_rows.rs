@@ -59,19 +59,19 @@ const DIGEST_ADD: &str = "INSERT INTO digests (space, input, key, created_at)
 
 #[async_trait]
 impl Pools for SqliteStore {
-    async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        let fill = fill.clone();
-        self.change(move |tx| tx.fill(&fill)).await
+    async fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
+        let (fill, floor) = (fill.clone(), floor.clone());
+        self.change(move |tx| tx.fill(&fill, &floor)).await
     }
 
-    async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        let ask = ask.clone();
-        self.change(move |tx| tx.claim(&ask)).await
+    async fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
+        let (ask, floor) = (ask.clone(), floor.clone());
+        self.change(move |tx| tx.claim(&ask, &floor)).await
     }
 
-    async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        let back = back.clone();
-        self.change(move |tx| tx.release(&back)).await
+    async fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
+        let (back, floor) = (back.clone(), floor.clone());
+        self.change(move |tx| tx.release(&back, &floor)).await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
@@ -114,16 +114,16 @@ impl Pools for SqliteStore {
 
 #[async_trait]
 impl UseLog for SqliteStore {
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let uses = uses.clone();
-        self.change(move |tx| tx.note(&uses)).await
+    async fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
+        let (uses, floor) = (uses.clone(), floor.clone());
+        self.change(move |tx| tx.note(&uses, &floor)).await
     }
 
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        let retire = retire.clone();
+    async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError> {
+        let (retire, floor) = (retire.clone(), floor.clone());
         self.change(move |tx| {
             let KeyPlace { space, id, key } = &retire.at;
-            let record = tx.space_above(space, &retire.floor)?;
+            let record = tx.space_above(space, &floor)?;
             let used_at = retire.used_at.as_millisecond();
             tx.execute(USED_RETIRE, params![id, space, key, used_at, retire.instance, now()])?;
             // One that came back to the pool meanwhile does not stay there.
@@ -132,10 +132,11 @@ impl UseLog for SqliteStore {
             if unreserved > 0 && *id >= first_id(record.mark.revision) {
                 tx.execute(AVAILABLE_ADD, params![space, -1])?;
             }
-            tx.step(record)?;
-            tx.query(|connection| {
+            let mark = tx.step(record)?;
+            let used = tx.query(|connection| {
                 connection.prepare_cached(USED)?.query_row(params![space, id], used_from)
-            })
+            })?;
+            Ok((mark, used))
         })
         .await
     }
@@ -162,15 +163,15 @@ impl UseLog for SqliteStore {
 
 #[async_trait]
 impl Digests for SqliteStore {
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let batch = batch.clone();
-        self.change(move |tx| tx.digest(&batch)).await
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
+        let (batch, floor) = (batch.clone(), floor.clone());
+        self.change(move |tx| tx.digest(&batch, &floor)).await
     }
 }
 
 impl Tx<'_> {
-    fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        let mut space = self.space_above(&fill.space, &fill.floor)?;
+    fn fill(&self, fill: &Fill, floor: &Floor) -> Result<Filled, StoreError> {
+        let mut space = self.space_above(&fill.space, floor)?;
         if space.sealed {
             return Err(StoreError::Sealed(fill.space.clone()));
         }
@@ -202,12 +203,12 @@ impl Tx<'_> {
         Ok(Filled { mark: space.mark, added, available: before + added })
     }
 
-    fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        let space = self.space_above(&ask.space, &ask.floor)?;
+    fn claim(&self, ask: &ClaimAsk, floor: &Floor) -> Result<Claim, StoreError> {
+        let space = self.space_above(&ask.space, floor)?;
         if space.sealed {
             return Err(StoreError::Sealed(ask.space.clone()));
         }
-        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, &ask.floor)?;
+        self.check_last(&space, ask.last.as_ref(), &ask.instance.id, floor)?;
         let available = self.pool_size(&ask.space)?;
         let (size, first) = (ask.size_of(available), first_id(space.mark.revision));
         let outlived = now() - millis(ask.reserve_max);
@@ -239,8 +240,8 @@ impl Tx<'_> {
         Ok(Claim { mark, keys, available: available - fresh })
     }
 
-    fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        let space = self.space_above(&back.space, &back.floor)?;
+    fn release(&self, back: &Release, floor: &Floor) -> Result<Mark, StoreError> {
+        let space = self.space_above(&back.space, floor)?;
         let first = first_id(space.mark.revision);
         let mut released = 0;
         for Claimed { id, key } in back.keys.iter().filter(|claimed| claimed.id >= first) {
@@ -255,12 +256,12 @@ impl Tx<'_> {
         self.step(space)
     }
 
-    fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let space = self.space_above(&uses.space, &uses.floor)?;
+    fn note(&self, uses: &Uses, floor: &Floor) -> Result<Noted, StoreError> {
+        let space = self.space_above(&uses.space, floor)?;
         if space.sealed {
             return Err(StoreError::Sealed(uses.space.clone()));
         }
-        self.check_last(&space, uses.last.as_ref(), &uses.instance, &uses.floor)?;
+        self.check_last(&space, uses.last.as_ref(), &uses.instance, floor)?;
         let at = now();
         let first = if uses.pooled { first_id(space.mark.revision) } else { KeyId::MIN };
         let expires_at = uses.ttl.map(|ttl| at.saturating_add(millis(ttl)));
@@ -279,8 +280,8 @@ impl Tx<'_> {
         Ok(Noted { mark: self.step(space)?, may_go })
     }
 
-    fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        let space = self.space_above(&batch.space, &batch.floor)?;
+    fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
+        let space = self.space_above(&batch.space, floor)?;
         batch.check_generations(&space)?;
         let (at, mut keys, mut made) = (now(), Vec::new(), false);
         for input in &batch.inputs {

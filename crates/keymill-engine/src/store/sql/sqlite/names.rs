@@ -6,11 +6,13 @@ use super::rows::name_of;
 use super::statements::{IMPORTED_ADD, NAME_PUT, NAME_REMOVE};
 use super::transaction::Tx;
 use crate::store::values::{now, signed};
-use crate::store::{Floor, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, StoreError};
+use crate::store::{
+    Floor, Mark, NameBatch, NamePurpose, NameRecord, Named, Naming, NewName, StoreError,
+};
 
 impl Tx<'_> {
-    pub(super) fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let mut space = self.space_above(&batch.space, &batch.floor)?;
+    pub(super) fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
+        let mut space = self.space_above(&batch.space, floor)?;
         if space.sealed {
             return Err(StoreError::Sealed(batch.space.clone()));
         }
@@ -59,17 +61,17 @@ impl Tx<'_> {
         key: &str,
         owner: &str,
         floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
         let mut space = self.space_above(name, floor)?;
         let named = NewName { key: key.to_owned(), ordinal: None };
         let known = self.name(name, &named)?.filter(|known| known.removed_at.is_none());
         if known.as_ref().is_none_or(|known| !known.is_alias_of(owner)) {
-            return Ok(known);
+            return Ok((space.mark, known));
         }
         self.execute(NAME_REMOVE, params![name, key, now()])?;
         space.mark.revision += 1;
         self.move_to(&space)?;
-        self.name(name, &named)
+        Ok((space.mark, self.name(name, &named)?))
     }
 
     fn name(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {

@@ -95,13 +95,13 @@ impl Tx<'_> {
         self.execute(SPACE_DEFINE, params![space.name, definition, capacity]).map(drop)
     }
 
-    pub(super) fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let mut space = self.space_above(&ask.space, &ask.floor)?;
+    pub(super) fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        let mut space = self.space_above(&ask.space, floor)?;
         let instance = &ask.instance.id;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, instance)?
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         for &spent in &ask.spent {
             self.close(&ask.space, spent, instance)?;
@@ -128,7 +128,7 @@ impl Tx<'_> {
     /// Closes many leases. A space that is refused was not changed, and the others go on.
     pub(super) fn give_back_all(
         &self,
-        backs: &[GiveBack],
+        backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
         let mut marks = Vec::with_capacity(backs.len());
         for back in backs {
@@ -142,8 +142,8 @@ impl Tx<'_> {
         Ok(marks)
     }
 
-    fn give_back(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        let mut space = self.space_above(&back.space, &back.floor)?;
+    fn give_back(&self, (back, floor): &(GiveBack, Floor)) -> Result<Mark, StoreError> {
+        let mut space = self.space_above(&back.space, floor)?;
         let (lease, end) = (signed(back.lease), signed(back.end));
         let closed_at = signed(back.closed_at);
         let close = params![back.space, lease, back.instance, closed_at, now(), end];

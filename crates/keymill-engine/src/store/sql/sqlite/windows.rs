@@ -8,7 +8,7 @@ use super::statements::LEASE_CLOSE;
 use super::transaction::Tx;
 use crate::store::values::{now, signed, unsigned};
 use crate::store::{
-    HeldWindow, Mark, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease,
+    Floor, HeldWindow, Mark, Purpose, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease,
     WorkerRecord,
 };
 
@@ -24,25 +24,29 @@ const LEASE_START: &str =
     "SELECT start_ordinal FROM leases WHERE space = ?1 AND lease = ?2 AND instance = ?3";
 
 impl Tx<'_> {
-    pub(super) fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let mut space = self.space_above(&ask.space, &ask.floor)?;
+    pub(super) fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        let mut space = self.space_above(&ask.space, floor)?;
         if let Some(last) = ask.expected_lease(space.mark.revision)
             && !self.has_lease(&ask.space, last, &ask.instance.id)?
         {
-            return Err(ask.lost_lease(last));
+            return Err(ask.lost_lease(last, floor));
         }
         let row = match ask.held {
             Some(held) => self.worker(&ask.space, held.worker)?,
             None => None,
         };
         match ask.extends(row.as_ref(), space.mark.revision) {
-            Some(held) => self.extend_window(&mut space, ask, held),
+            Some(held) => self.extend_window(&mut space, ask, held, floor),
             None => self.lease_window(&mut space, ask),
         }
     }
 
-    pub(super) fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let WindowRelease { space: name, instance, timeline, held, floor, .. } = release;
+    pub(super) fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        let WindowRelease { space: name, instance, timeline, held, .. } = release;
         let mut space = self.space_above(name, floor)?;
         let row = self.worker(name, held.worker)?;
         let lease = signed(held.lease);
@@ -71,6 +75,7 @@ impl Tx<'_> {
         space: &mut SpaceRecord,
         ask: &WindowAsk,
         held: HeldWindow,
+        floor: &Floor,
     ) -> Result<Window, StoreError> {
         let window = space.extend_window(ask, held, ask.clock.now_ms())?;
         if window.ticks.is_empty() {
@@ -80,7 +85,7 @@ impl Tx<'_> {
         let end = signed(ordinals.end);
         let extend = params![ask.space, signed(window.lease), ask.instance.id, end];
         if self.execute(LEASE_EXTEND, extend)? != 1 {
-            return Err(ask.lost_lease(window.lease));
+            return Err(ask.lost_lease(window.lease, floor));
         }
         self.execute(WORKER_END, params![ask.space, window.worker, signed(window.ticks.end)])?;
         self.move_to(space)?;

@@ -10,9 +10,9 @@ pub(crate) async fn a_moved_pool_has_the_same_keys(case: &Case) {
     case.fill(10).await;
     case.take_names(NamePurpose::Pool, &[("mine", None), ("k500", Some(500))]).await;
     let used = case.claim(3).await.keys;
-    case.rows().use_log.retire(&case.retire_ask(&used[0]).await).await.unwrap();
+    case.retire(&used[0]).await;
     let (there, space) = begun(case).await;
-    let refusal = there.rows().pools.fill(&there.fill_ask(5).await).await;
+    let refusal = there.rows().pools.fill(&there.fill_ask(5).await, &there.unseen).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     completed(case, &there, &space).await;
     let pool = there.pool().await;
@@ -44,7 +44,7 @@ pub(crate) async fn nothing_is_claimed_of_a_pool_that_is_being_imported(case: &C
     case.fill(10).await;
     let (there, space) = begun(case).await;
     import(&there, &rows_of(case).await).await;
-    let refusal = there.rows().pools.claim(&there.claim_ask(1).await).await;
+    let refusal = there.rows().pools.claim(&there.claim_ask(1), &there.unseen).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     completed(case, &there, &space).await;
     assert_eq!(there.available().await, 10, "rows that came twice count once");
@@ -92,7 +92,8 @@ pub(crate) async fn moved_digests_give_the_same_keys(case: &Case) {
     case.digest(&[input(1, &["aaa"]), input(2, &["bbb"])]).await;
     case.take_names(NamePurpose::Alias, &[("ccc", None)]).await;
     let (there, space) = begun(case).await;
-    let refusal = there.rows().digests.digest(&there.digest_ask(&[input(1, &["zzz"])]).await).await;
+    let refusal =
+        there.rows().digests.digest(&there.digest_ask(&[input(1, &["zzz"])]), &there.unseen).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     completed(case, &there, &space).await;
     let keys = there.digest(&[input(1, &["zzz"]), input(3, &["bbb", "ccc", "ddd"])]).await;
@@ -109,6 +110,6 @@ pub(crate) async fn reserved_keys_are_available_where_they_are_moved_to(case: &C
     let (there, _) = moved(case).await;
     assert_eq!(there.available().await, 3);
     assert_eq!(keys_in(&there.claim(100).await.keys), keys_of(0..3));
-    let refusal = case.rows().use_log.note(&case.uses(&reserved, "ann").await).await;
+    let refusal = case.rows().use_log.note(&case.uses(&reserved, "ann"), &case.unseen).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
 }

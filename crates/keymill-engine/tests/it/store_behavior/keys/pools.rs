@@ -26,8 +26,7 @@ pub(crate) async fn a_fill_leaves_out_what_names_occupy(case: &Case) {
     let names = [("sale", Some(3)), ("k5", Some(5)), ("k7", Some(7)), ("plain", None)];
     case.take_names(NamePurpose::Alias, &names).await;
     case.take_names(NamePurpose::Used, &[("k10", Some(10)), ("k11", Some(11))]).await;
-    let floor = case.floor(0, 0).await;
-    case.store.names.remove_name(&case.space, "k5", "", &floor).await.unwrap();
+    case.remove("k5", "").await;
     let filled = case.fill(10).await;
     assert_eq!((filled.added, filled.available, filled.mark.next), (7, 7, 10));
     // Nothing is left of this one.
@@ -40,7 +39,7 @@ pub(crate) async fn a_fill_does_nothing_where_there_is_enough(case: &Case) {
     case.with_capacity(100).await;
     let fill_unless = async |enough| {
         let fill = Fill { enough: Some(enough), ..case.fill_ask(10).await };
-        case.rows().pools.fill(&fill).await.unwrap()
+        case.rows().pools.fill(&fill, &case.unseen).await.unwrap()
     };
     let first = fill_unless(1).await;
     assert_eq!((first.added, first.available), (10, 10));
@@ -59,12 +58,12 @@ pub(crate) async fn a_fill_ends_with_the_space(case: &Case) {
     assert_eq!((last.added, last.available, last.mark.next), (5, 25, 25));
     let ask = case.fill_ask(20).await;
     for _ in 0..2 {
-        let end = case.rows().pools.fill(&ask).await;
+        let end = case.rows().pools.fill(&ask, &case.unseen).await;
         assert!(matches!(end, Err(StoreError::Exhausted { .. })), "{end:?}");
     }
     // Where there is enough, nothing more is needed.
     let enough = Fill { enough: Some(25), ..ask };
-    assert_eq!(case.rows().pools.fill(&enough).await.unwrap().added, 0);
+    assert_eq!(case.rows().pools.fill(&enough, &case.unseen).await.unwrap().added, 0);
     assert_eq!(keys_in(&case.claim(100).await.keys), keys_of(0..25));
 }
 
@@ -94,8 +93,8 @@ pub(crate) async fn a_claim_never_takes_more_than_its_share_but_always_one(case:
     case.fill(130).await;
     let mut left = 130;
     for (share, taken) in [(64, 2), (1_000, 1), (2, 63), (1, 64)] {
-        let ask = ClaimAsk { share, ..case.claim_ask(1_000).await };
-        let claim = case.rows().pools.claim(&ask).await.unwrap();
+        let ask = ClaimAsk { share, ..case.claim_ask(1_000) };
+        let claim = case.rows().pools.claim(&ask, &case.unseen).await.unwrap();
         left -= taken;
         assert_eq!((claim.keys.len() as u64, claim.available), (taken, left), "share {share}");
     }
@@ -122,11 +121,11 @@ pub(crate) async fn a_claimed_key_is_never_claimed_again(case: &Case) {
     case.with_capacity(100).await;
     case.fill(60).await;
     case.fill(40).await;
-    let mut ask = ClaimAsk { share: 3, ..case.claim_ask(7).await };
+    let mut ask = ClaimAsk { share: 3, ..case.claim_ask(7) };
     let mut claimed = Vec::new();
     // Looking begins at the start, and then where the last claim ended, as instances do it.
     for turn in 0_u32.. {
-        let keys = case.rows().pools.claim(&ask).await.unwrap().keys;
+        let keys = case.rows().pools.claim(&ask, &case.unseen).await.unwrap().keys;
         let Some(last) = keys.last() else { break };
         if turn > 3 {
             ask.after = last.id + 1;
@@ -195,8 +194,8 @@ pub(crate) async fn what_was_released_is_found_before_the_end_of_the_last_claim(
     let claimed = case.claim(10).await.keys;
     let end = claimed.iter().map(|claimed| claimed.id).max().unwrap() + 1;
     case.release(&claimed[2..5]).await;
-    let ask = ClaimAsk { after: end, ..case.claim_ask(10).await };
-    let again = case.rows().pools.claim(&ask).await.unwrap();
+    let ask = ClaimAsk { after: end, ..case.claim_ask(10) };
+    let again = case.rows().pools.claim(&ask, &case.unseen).await.unwrap();
     assert_eq!(keys_in(&again.keys), keys_in(&claimed[2..5]));
     assert_eq!(again.available, 0);
 }
@@ -236,28 +235,26 @@ pub(crate) async fn changes_of_keys_below_the_floor_are_refused(case: &Case) {
     let before = case.mark().await;
     let Mark { revision, next, .. } = before;
     let floors = [
-        case.floor(revision + 5, next).await,
-        case.floor(revision, next + 5).await,
+        case.floor(revision + 5, next),
+        case.floor(revision, next + 5),
         Floor { store: "another".to_owned(), mark: Mark::default() },
     ];
     for floor in floors {
-        let fill = Fill { floor: floor.clone(), ..case.fill_ask(5).await };
-        assert!(is_rolled_back(&case.rows().pools.fill(&fill).await));
-        let ask = ClaimAsk { floor: floor.clone(), ..case.claim_ask(5).await };
-        assert!(is_rolled_back(&case.rows().pools.claim(&ask).await));
-        let back = Release { floor: floor.clone(), ..case.release_ask(&claimed).await };
-        assert!(is_rolled_back(&case.rows().pools.release(&back).await));
-        let retire = Retire { floor: floor.clone(), ..case.retire_ask(&claimed[0]).await };
-        assert!(is_rolled_back(&case.rows().use_log.retire(&retire).await));
-        let batch = DigestBatch { floor, ..case.digest_ask(&[input(1, &["aaa"])]).await };
-        assert!(is_rolled_back(&case.rows().digests.digest(&batch).await));
+        let KeyRows { pools, use_log, digests } = case.rows();
+        let fill = case.fill_ask(5).await;
+        assert!(is_rolled_back(&pools.fill(&fill, &floor).await));
+        assert!(is_rolled_back(&pools.claim(&case.claim_ask(5), &floor).await));
+        assert!(is_rolled_back(&pools.release(&case.release_ask(&claimed), &floor).await));
+        assert!(is_rolled_back(&use_log.retire(&case.retire_ask(&claimed[0]), &floor).await));
+        let batch = case.digest_ask(&[input(1, &["aaa"])]);
+        assert!(is_rolled_back(&digests.digest(&batch, &floor).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
     assert_eq!(case.available().await, 7);
     assert_eq!(case.used(&claimed[0]).await.retired_at, None);
     assert_eq!(case.store.names.named(&case.space, &name_only("aaa")).await.unwrap(), None);
-    let ask = ClaimAsk { floor: case.floor(revision, next).await, ..case.claim_ask(5).await };
-    assert_eq!(case.rows().pools.claim(&ask).await.unwrap().keys.len(), 5);
+    let (ask, floor) = (case.claim_ask(5), case.floor(revision, next));
+    assert_eq!(case.rows().pools.claim(&ask, &floor).await.unwrap().keys.len(), 5);
 }
 
 pub(crate) async fn a_sealed_space_fills_and_claims_nothing(case: &Case) {
@@ -266,20 +263,20 @@ pub(crate) async fn a_sealed_space_fills_and_claims_nothing(case: &Case) {
     let claimed = case.claim(3).await.keys;
     let known = input(1, &["aaa"]);
     case.digest(std::slice::from_ref(&known)).await;
-    let floor = case.floor(0, 0).await;
-    case.store.spaces.seal(&case.space, &floor).await.unwrap();
-    let fill = case.rows().pools.fill(&case.fill_ask(5).await).await;
+    case.store.spaces.seal(&case.space, &case.unseen).await.unwrap();
+    let fill = case.rows().pools.fill(&case.fill_ask(5).await, &case.unseen).await;
     assert!(matches!(fill, Err(StoreError::Sealed(_))), "{fill:?}");
-    let claim = case.rows().pools.claim(&case.claim_ask(5).await).await;
+    let claim = case.rows().pools.claim(&case.claim_ask(5), &case.unseen).await;
     assert!(matches!(claim, Err(StoreError::Sealed(_))), "{claim:?}");
     // No input gets a key any more, but one that has it keeps it.
-    let digest = case.rows().digests.digest(&case.digest_ask(&[input(2, &["bbb"])]).await).await;
+    let digest =
+        case.rows().digests.digest(&case.digest_ask(&[input(2, &["bbb"])]), &case.unseen).await;
     assert!(matches!(digest, Err(StoreError::Sealed(_))), "{digest:?}");
     assert_eq!(case.digest(&[known]).await, [old_key("aaa")]);
     // What an instance still held can come back, and what was handed out can be retired.
     case.release(&claimed[1..]).await;
     assert_eq!(case.available().await, 9);
-    let retired = case.rows().use_log.retire(&case.retire_ask(&claimed[0]).await).await.unwrap();
+    let retired = case.retire(&claimed[0]).await;
     assert!(retired.retired_at.is_some());
 }
 

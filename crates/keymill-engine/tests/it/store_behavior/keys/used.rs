@@ -8,13 +8,13 @@ pub(crate) async fn a_retired_key_keeps_its_first_time_of_retiring(case: &Case) 
     let claimed = case.claim(1).await.keys.remove(0);
     let (used, before) = (case.used(&claimed).await, case.mark().await);
     // Who used it, and when, its row tells better than the request.
-    let ask = Retire { instance: "somebody".to_owned(), ..case.retire_ask(&claimed).await };
-    let retired = case.rows().use_log.retire(&ask).await.unwrap();
+    let ask = Retire { instance: "somebody".to_owned(), ..case.retire_ask(&claimed) };
+    let retired = case.retire_as(&ask).await;
     assert!(retired.retired_at.is_some());
     assert_eq!(retired, UsedKey { retired_at: retired.retired_at, ..used });
     assert_eq!(case.mark().await.revision, before.revision + 1, "retiring is a change");
     tick().await;
-    assert_eq!(case.rows().use_log.retire(&ask).await.unwrap(), retired);
+    assert_eq!(case.retire_as(&ask).await, retired);
     assert_eq!(case.found(&claimed).await, Some(Found::Used(retired.clone())));
     assert_eq!(case.used_keys(case.used_ask()).await, [retired]);
 }
@@ -23,7 +23,7 @@ pub(crate) async fn a_retired_key_is_not_released(case: &Case) {
     case.with_capacity(100).await;
     case.fill(5).await;
     let claimed = case.claim(2).await.keys;
-    case.rows().use_log.retire(&case.retire_ask(&claimed[0]).await).await.unwrap();
+    case.retire(&claimed[0]).await;
     case.release(&claimed).await;
     assert_eq!(case.available().await, 4);
     assert!(case.used(&claimed[0]).await.retired_at.is_some());
@@ -34,7 +34,7 @@ pub(crate) async fn a_key_that_is_retired_in_the_pool_is_never_claimed(case: &Ca
     case.with_capacity(100).await;
     case.fill(5).await;
     let available = case.pool().await;
-    let retired = case.rows().use_log.retire(&case.retire_ask(&available[0]).await).await.unwrap();
+    let retired = case.retire(&available[0]).await;
     assert_eq!(case.found(&available[0]).await, Some(Found::Used(retired)));
     assert_eq!(case.available().await, 4);
     let claim = case.claim(100).await;
@@ -46,8 +46,8 @@ pub(crate) async fn a_key_without_a_row_is_retired_as_used(case: &Case) {
     case.lease(10).await;
     let leased = Claimed { id: 5, key: "k5".to_owned() };
     assert_eq!(case.found(&leased).await, None);
-    let ask = case.retire_ask(&leased).await;
-    let retired = case.rows().use_log.retire(&ask).await.unwrap();
+    let ask = case.retire_ask(&leased);
+    let retired = case.retire_as(&ask).await;
     assert_eq!((retired.key.as_str(), retired.caller.as_str()), ("k5", ""));
     assert_eq!((retired.used_at, &retired.instance), (ask.used_at, &case.instance.id));
     assert!(retired.retired_at.is_some() && retired.expires_at.is_none());
@@ -57,8 +57,8 @@ pub(crate) async fn a_key_without_a_row_is_retired_as_used(case: &Case) {
 pub(crate) async fn a_claimed_key_lives_as_long_as_its_ttl(case: &Case) {
     case.with_capacity(100).await;
     case.fill(5).await;
-    let ask = ClaimAsk { ttl: Some(HOUR), ..case.claim_ask(2).await };
-    for claimed in case.rows().pools.claim(&ask).await.unwrap().keys {
+    let ask = ClaimAsk { ttl: Some(HOUR), ..case.claim_ask(2) };
+    for claimed in case.rows().pools.claim(&ask, &case.unseen).await.unwrap().keys {
         let used = case.used(&claimed).await;
         let end = an_hour_after(used.used_at);
         assert_eq!(used.expires_at, Some(end));
@@ -206,8 +206,8 @@ pub(crate) async fn a_noted_key_is_on_record_and_a_reserved_one_is_not(case: &Ca
     let ordinal = grant.ordinals.start.cast_signed();
     let leased = Claimed { id: ordinal, key: format!("k{ordinal}") };
     assert!(!case.confirms_use(grant.mark, &leased, me).await);
-    let uses = Uses { pooled: false, ..case.uses(std::slice::from_ref(&leased), "ann").await };
-    let noted = case.rows().use_log.note(&uses).await.unwrap();
+    let uses = Uses { pooled: false, ..case.uses(std::slice::from_ref(&leased), "ann") };
+    let noted = case.rows().use_log.note(&uses, &case.unseen).await.unwrap();
     assert!(case.confirms_use(noted.mark, &leased, me).await);
 }
 

@@ -8,8 +8,7 @@ pub(crate) async fn a_worker_is_held_wherever_its_window_is_moved_to(case: &Case
     let window = case.window(timeline, LONG).await;
     let (there, space) = begun(case).await;
     let other = there.someone_else();
-    let certain =
-        WindowAsk { worker: Some(window.worker), ..other.window_ask(timeline, LONG).await };
+    let certain = WindowAsk { worker: Some(window.worker), ..other.window_ask(timeline, LONG) };
     let refusal = other.window_as(&certain).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     let opened = completed(case, &there, &space).await;

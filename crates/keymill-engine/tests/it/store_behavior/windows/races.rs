@@ -10,7 +10,7 @@ pub(crate) async fn many_instances_at_once_never_share_a_worker(case: &Case) {
         for _ in 0..6 {
             let other = handle.someone_else();
             tasks.spawn(async move {
-                let ask = other.window_ask(timeline, 10 * LONG).await;
+                let ask = other.window_ask(timeline, 10 * LONG);
                 loop {
                     match other.window_as(&ask).await {
                         Err(StoreError::Unavailable(_)) => continue,
@@ -63,7 +63,7 @@ impl Case {
         let mut used = Vec::new();
         for turn in 0..9 {
             let length = 20 + (turn * 13 + number * 7) % 40;
-            let ask = self.window_ask(timeline, length).await;
+            let ask = self.window_ask(timeline, length);
             let mut window = self.window_soon(&ask).await;
             for _ in 0..2 {
                 let extension = WindowAsk { held: Some(held(&window)), ..ask.clone() };

@@ -7,7 +7,7 @@ pub(crate) async fn where_every_worker_is_held_there_is_none(case: &Case) {
     let first = case.window(timeline, 2 * LONG).await;
     let second = case.someone_else().window(timeline, LONG).await;
     let third = case.someone_else();
-    let refusal = third.window_as(&third.window_ask(timeline, LONG).await).await;
+    let refusal = third.window_as(&third.window_ask(timeline, LONG)).await;
     assert!(matches!(refusal, Err(StoreError::NoWorker { worker: None, workers: 2, .. })));
     assert_eq!(free_at(&refusal), timeline.time_of(second.ticks.end));
     assert_eq!(case.mark().await, second.mark, "a refusal changes nothing");
@@ -17,7 +17,7 @@ pub(crate) async fn where_every_worker_is_held_there_is_none(case: &Case) {
 
 pub(crate) async fn a_certain_worker_is_leased_or_none(case: &Case) {
     let timeline = case.with_layout("41/3/12").await;
-    let ask = case.window_ask(timeline, LONG).await;
+    let ask = case.window_ask(timeline, LONG);
     let certain = |worker| WindowAsk { worker: Some(worker), ..ask.clone() };
     let window = case.window_as(&certain(5)).await.unwrap();
     assert_eq!(window.worker, 5);
@@ -39,27 +39,26 @@ pub(crate) async fn windows_know_the_floor_and_the_last_lease(case: &Case) {
     let timeline = case.with_layout("41/3/12").await;
     let window = case.window(timeline, LONG).await;
     let Mark { revision, next, .. } = window.mark;
-    let ask = case.window_ask(timeline, 2 * LONG).await;
-    let release = case.window_release(timeline, &window, window.ticks.start).await;
+    let ask = case.window_ask(timeline, 2 * LONG);
+    let release = case.window_release(timeline, &window, window.ticks.start);
     let another = Floor { store: "another".to_owned(), mark: Mark::default() };
-    let lower = [case.floor(revision + 5, next).await, case.floor(revision, next + 5).await];
+    let lower = [case.floor(revision + 5, next), case.floor(revision, next + 5)];
     for floor in lower.into_iter().chain([another]) {
-        let ask = WindowAsk { floor: floor.clone(), ..ask.clone() };
-        assert!(is_rolled_back(&case.window_as(&ask).await), "{floor:?}");
-        let extension = WindowAsk { held: Some(held(&window)), ..ask };
-        assert!(is_rolled_back(&case.window_as(&extension).await), "{floor:?}");
-        let release = WindowRelease { floor: floor.clone(), ..release.clone() };
-        assert!(is_rolled_back(&case.store.windows.release_window(&release).await), "{floor:?}");
+        assert!(is_rolled_back(&case.window_above(&floor, &ask).await), "{floor:?}");
+        let extension = WindowAsk { held: Some(held(&window)), ..ask.clone() };
+        assert!(is_rolled_back(&case.window_above(&floor, &extension).await), "{floor:?}");
+        let refusal = case.store.windows.release_window(&release, &floor).await;
+        assert!(is_rolled_back(&refusal), "{floor:?}");
     }
     let lost = WindowAsk { last_lease: Some(window.lease + 50), ..ask.clone() };
     assert!(is_rolled_back(&case.window_as(&lost).await));
     let lost = WindowAsk { held: Some(held(&window)), ..lost };
     assert!(is_rolled_back(&case.window_as(&lost).await));
     assert_eq!(case.mark().await, window.mark, "a refused request changes nothing");
-    let floor = case.floor(revision, next).await;
+    let floor = case.floor(revision, next);
     let last_lease = Some(window.lease);
-    let more = WindowAsk { floor, last_lease, held: Some(held(&window)), ..ask };
-    assert_eq!(case.window_as(&more).await.unwrap().lease, window.lease);
+    let more = WindowAsk { last_lease, held: Some(held(&window)), ..ask };
+    assert_eq!(case.window_above(&floor, &more).await.unwrap().lease, window.lease);
     for (lease, is_lost) in [(window.lease, false), (window.lease + 50, true)] {
         let pulse = Pulse { last_leases: vec![(case.space.clone(), lease)], ..case.pulse() };
         assert_eq!(!case.store.instances.heartbeat(&pulse).await.unwrap().lost.is_empty(), is_lost);
@@ -68,19 +67,17 @@ pub(crate) async fn windows_know_the_floor_and_the_last_lease(case: &Case) {
 
 pub(crate) async fn a_space_without_a_record_has_no_window(case: &Case) {
     let timeline = snowflake("41/3/12").timeline().unwrap().unwrap();
-    let ask = case.window_ask(timeline, LONG).await;
+    let ask = case.window_ask(timeline, LONG);
     let answer = case.window_as(&ask).await;
     assert!(matches!(answer, Err(StoreError::UnknownSpace(_))), "{answer:?}");
-    let seen = WindowAsk { floor: case.floor(3, 10).await, ..ask };
-    assert!(is_rolled_back(&case.window_as(&seen).await));
+    assert!(is_rolled_back(&case.window_above(&case.floor(3, 10), &ask).await));
 }
 
 pub(crate) async fn a_sealed_space_has_no_window(case: &Case) {
     let timeline = case.with_layout("41/3/12").await;
     let window = case.window(timeline, LONG).await;
-    let floor = case.floor(0, 0).await;
-    let sealed = case.store.spaces.seal(&case.space, &floor).await.unwrap();
-    let ask = case.window_ask(timeline, 2 * LONG).await;
+    let sealed = case.store.spaces.seal(&case.space, &case.unseen).await.unwrap();
+    let ask = case.window_ask(timeline, 2 * LONG);
     let extension = WindowAsk { held: Some(held(&window)), ..ask.clone() };
     for ask in [ask, extension] {
         let refusal = case.window_as(&ask).await;
@@ -98,7 +95,7 @@ pub(crate) async fn no_window_begins_below_an_advance(case: &Case) {
     assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), record);
     // No tenancy outlives it, and its holder gets another one once the time has come.
     let last_lease = Some(before.lease);
-    let ask = case.window_ask(timeline, 100).await;
+    let ask = case.window_ask(timeline, 100);
     let ask = WindowAsk { held: Some(held(&before)), last_lease, ..ask };
     let after = case.window_soon(&ask).await;
     assert_eq!((after.worker, after.lease), (0, record.mark.revision + 1));
@@ -136,7 +133,7 @@ pub(crate) async fn windows_end_with_the_time_of_their_space(case: &Case) {
 pub(crate) async fn a_space_whose_time_has_run_out_is_exhausted(case: &Case) {
     let timeline = case.with_layout("20/3/12").await;
     let before = case.mark().await;
-    let answer = case.window_as(&case.window_ask(timeline, LONG).await).await;
+    let answer = case.window_as(&case.window_ask(timeline, LONG)).await;
     assert!(matches!(answer, Err(StoreError::Exhausted { .. })), "{answer:?}");
     assert_eq!(case.mark().await, before);
 }

@@ -113,7 +113,7 @@ pub(crate) async fn a_worker_is_free_once_its_window_has_ended(case: &Case) {
     let second = case.someone_else();
     let ended = second.window(timeline, 150).await;
     let third = case.someone_else();
-    let window = third.window_soon(&third.window_ask(timeline, LONG).await).await;
+    let window = third.window_soon(&third.window_ask(timeline, LONG)).await;
     assert_eq!(window.worker, ended.worker);
     assert!(window.ticks.start >= ended.ticks.end, "{window:?} after {ended:?}");
     for (window, holder) in [(&ended, &second), (&window, &third)] {

@@ -122,12 +122,11 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
             owner: String::new(),
             names: vec![NewName { key: key.to_owned(), ordinal }],
             generations: 1,
-            floor: nothing_seen.clone(),
         };
-        new.names.add_names(&batch).await.unwrap();
+        new.names.add_names(&batch, &nothing_seen).await.unwrap();
     }
-    let ask = ask(&nothing_seen);
-    let grant = new.leases.lease(&ask).await.unwrap();
+    let ask = ask();
+    let grant = new.leases.lease(&ask, &nothing_seen).await.unwrap();
     let (holder, end) = (ask.instance.id.clone(), grant.ordinals.end);
     let what = Confirm {
         space: "links".to_owned(),
@@ -148,7 +147,7 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
         assert_eq!(unplaced, ["plain"], "{role}");
     }
     let floor = Floor { mark: grant.mark, ..nothing_seen };
-    let next = olds[4].leases.lease(&LeaseAsk { floor, ..ask }).await.unwrap();
+    let next = olds[4].leases.lease(&ask, &floor).await.unwrap();
     assert_eq!(next.ordinals, 10..20);
 }
 
@@ -161,7 +160,7 @@ async fn a_heartbeat_reports_nothing_that_no_replica_has() {
     let store = keymill_engine::store::open(&first.url(), Opening::default()).await.unwrap();
     let floor = Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() };
     store.spaces.create(&links(), &floor).await.unwrap();
-    let ask = ask(&floor);
+    let ask = ask();
     let pulse = Pulse {
         instance: ask.instance.clone(),
         address: None,
@@ -176,7 +175,7 @@ async fn a_heartbeat_reports_nothing_that_no_replica_has() {
     eventually("nobody follows", || {
         first.command("INFO replication").contains("connected_slaves:0")
     });
-    let burned = store.leases.lease(&ask).await;
+    let burned = store.leases.lease(&ask, &floor).await;
     assert!(matches!(burned, Err(StoreError::InDoubt(_))), "{burned:?}");
     let unknown = store.instances.heartbeat(&pulse).await;
     assert!(matches!(unknown, Err(StoreError::Unavailable(_))), "{unknown:?}");
@@ -220,13 +219,12 @@ fn links() -> NewSpace {
     }
 }
 
-fn ask(floor: &Floor) -> LeaseAsk {
+fn ask() -> LeaseAsk {
     LeaseAsk {
         space: "links".to_owned(),
         instance: Instance::this_process(),
         size: 10,
         share: 1,
-        floor: floor.clone(),
         last_lease: None,
         spent: Vec::new(),
     }

@@ -1,0 +1,123 @@
+//! Keyspaces through the fence: made, changed, advanced, moved here; and what was seen of them.
+//!
+//! No key leaves because of these, so the floor is raised and nothing more is looked at. What makes a first
+//! thing in a store, a keyspace or its secret, is refused while the data directory knows another store.
+
+use super::{Fence, FenceError};
+use crate::space::{Definition, Tuning};
+use crate::store::{Created, Mark, MovedRow, MovedSpace, NewSpace, SpaceRecord, StoreError};
+
+impl Fence {
+    /// Makes a space, or finds the one that has the name already.
+    pub(crate) async fn create(&self, new: &NewSpace) -> Result<Created, FenceError> {
+        self.check_store()?;
+        let floor = self.floor(&new.name).await?;
+        let created = self.store.spaces.create(new, &floor).await?;
+        if let Created::Made(record) = &created {
+            self.raise(&new.name, record.mark).await?;
+        }
+        Ok(created)
+    }
+
+    /// Replaces the changeable settings of a space.
+    pub(crate) async fn tune(
+        &self,
+        space: &str,
+        tuning: &Tuning,
+    ) -> Result<SpaceRecord, StoreError> {
+        let floor = self.floor(space).await?;
+        let record = self.store.spaces.tune(space, tuning, &floor).await?;
+        self.risen(record).await
+    }
+
+    /// Appends a generation.
+    pub(crate) async fn grow(
+        &self,
+        space: &str,
+        definition: &Definition,
+        capacity: u64,
+    ) -> Result<SpaceRecord, StoreError> {
+        let floor = self.floor(space).await?;
+        let record = self.store.spaces.grow(space, definition, capacity, &floor).await?;
+        self.risen(record).await
+    }
+
+    /// Ends a space.
+    pub(crate) async fn seal(&self, space: &str) -> Result<SpaceRecord, StoreError> {
+        let floor = self.floor(space).await?;
+        let record = self.store.spaces.seal(space, &floor).await?;
+        self.risen(record).await
+    }
+
+    /// Moves a space beyond everything that was seen of it, and beyond `to`.
+    pub(crate) async fn advance(&self, space: &str, to: Mark) -> Result<SpaceRecord, StoreError> {
+        let record = self.store.spaces.advance(space, to, &self.instance).await?;
+        self.risen(record).await
+    }
+
+    /// Makes a space that comes from another store.
+    pub(crate) async fn begin_import(&self, space: &MovedSpace) -> Result<Created, FenceError> {
+        self.check_store()?;
+        let created = self.store.moves.begin_import(space).await?;
+        if let Created::Made(record) = &created {
+            self.raise(&space.name, record.mark).await?;
+        }
+        Ok(created)
+    }
+
+    /// Writes rows into a space that is importing this. That moves no mark.
+    pub(crate) async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        self.store.moves.import_rows(space, importing, rows).await
+    }
+
+    /// Opens a space whose last row is here.
+    pub(crate) async fn finish_import(
+        &self,
+        space: &MovedSpace,
+    ) -> Result<SpaceRecord, StoreError> {
+        let record = self.store.moves.finish_import(space).await?;
+        self.risen(record).await
+    }
+
+    /// The store's secret; where it has none, `candidate` becomes it.
+    pub(crate) async fn make_secret(&self, candidate: &str) -> Result<Option<String>, FenceError> {
+        self.check_store()?;
+        Ok(self.store.admin.secret(Some(candidate)).await?)
+    }
+
+    /// A space as the store has it. Another instance may know that the store was rolled back, and have left
+    /// word there: then the next change is refused.
+    pub(crate) async fn meet(&self, space: &str) -> Result<SpaceRecord, StoreError> {
+        let record = self.store.spaces.space(space).await?;
+        if let Some(seen) = self.store.spaces.sighted(space).await?
+            && !record.mark.has_reached(seen)
+        {
+            self.raise(space, seen).await?;
+        }
+        Ok(record)
+    }
+
+    /// How far a space was seen, by this data directory and by every instance that has left word in the store.
+    pub(crate) async fn seen(&self, space: &str) -> Result<Mark, StoreError> {
+        let own = self.floor(space).await?.mark;
+        Ok(own.max(self.store.spaces.sighted(space).await?.unwrap_or_default()))
+    }
+
+    /// Raises the floor to where a space has come.
+    async fn risen(&self, record: SpaceRecord) -> Result<SpaceRecord, StoreError> {
+        self.raise(&record.name, record.mark).await?;
+        Ok(record)
+    }
+
+    /// Refuses to create in a store while the data directory knows another one.
+    fn check_store(&self) -> Result<(), FenceError> {
+        let known = self.floors.check_store();
+        let known = known.map_err(|error| StoreError::Broken(format!("the floor file {error}")))?;
+        known.map_err(FenceError::OtherStore)
+    }
+}
