@@ -10,9 +10,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Inner, Service, Space};
 use crate::fence::floors::{all_floors, raise_all};
-use crate::source::leased::Outlook;
+use crate::source::outlook::Outlook;
+use crate::source::queue::Queue;
 use crate::store::{Beat, Floor, Mark, Pulse, StoreError, is_later_era, unseen};
-use crate::supply::leases::stopped;
+use crate::supply::stop::stopped;
 
 /// Beats until the instance stops, then says goodbye. It keeps the instance alive only while it beats: one
 /// that is dropped takes its heartbeat with it.
@@ -49,7 +50,7 @@ impl Service {
             Ok(beat) => {
                 self.inner.health.store_answered();
                 self.compare(beat, floors).await;
-                spaces.iter().for_each(|space| space.mill.beat());
+                spaces.iter().filter_map(|space| space.source.queue()).for_each(Queue::beat);
             }
             Err(error) => self.beat_failed(&error),
         }
@@ -109,7 +110,9 @@ impl Service {
         }
         self.inner.health.recovered_all_but(&refused);
         for space in self.known_spaces().iter().filter(|it| !refused.contains(&it.name)) {
-            space.mill.recovered();
+            if let Some(queue) = space.source.queue() {
+                queue.recovered();
+            }
         }
         if let Err(error) = raise_all(&self.inner.floors, raised).await {
             return self.beat_failed(&error);
@@ -165,8 +168,10 @@ impl Service {
         if self.inner.health.space_rolled_back(space, how) {
             tracing::error!(space, code = "store_rolled_back", "{how}");
         }
-        if let Some(space) = self.known_space(space) {
-            space.mill.set_outlook(Outlook::RolledBack(how.clone()));
+        if let Some(space) = self.known_space(space)
+            && let Some(queue) = space.source.queue()
+        {
+            queue.set_outlook(Outlook::RolledBack(how.clone()));
         }
     }
 }
