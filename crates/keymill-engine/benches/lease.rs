@@ -6,7 +6,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails to unwrap has failed, and says where")]
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use keymill_engine::instance::Instance;
@@ -42,10 +41,10 @@ async fn main() {
 async fn measure(kind: &str, url: &str) {
     let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
     let instance = Instance::this_process();
-    let space = make_space(&*store, "latency").await;
-    let young = time(&*store, &space, &instance).await;
+    let space = make_space(&store, "latency").await;
+    let young = time(&store, &space, &instance).await;
     let grown = grow(kind, url, &space, &instance).await;
-    let old = if grown { Some(time(&*store, &space, &instance).await) } else { None };
+    let old = if grown { Some(time(&store, &space, &instance).await) } else { None };
     let ratio = old.map(|old| format!("{:.2}", old.as_secs_f64() / young.as_secs_f64()));
     let old = old.map(|old| format!("{old:.0?}"));
     let one = throughput(&store, 1).await;
@@ -59,13 +58,13 @@ async fn measure(kind: &str, url: &str) {
 }
 
 /// The median time of a lease.
-async fn time(store: &dyn Store, space: &str, instance: &Instance) -> Duration {
+async fn time(store: &Store, space: &str, instance: &Instance) -> Duration {
     let mut times = Vec::new();
     let mut last = None;
     for _ in 0..TIMED {
         let ask = ask(store, space, instance, last).await;
         let begin = Instant::now();
-        last = Some(store.lease(&ask).await.unwrap().lease);
+        last = Some(store.leases.lease(&ask).await.unwrap().lease);
         times.push(begin.elapsed());
     }
     times.sort_unstable();
@@ -73,10 +72,10 @@ async fn time(store: &dyn Store, space: &str, instance: &Instance) -> Duration {
 }
 
 /// Leases a second of eight instances, on so many spaces.
-async fn throughput(store: &Arc<dyn Store>, spaces: u32) -> f64 {
+async fn throughput(store: &Store, spaces: u32) -> f64 {
     let mut names = Vec::new();
     for number in 0..spaces {
-        names.push(make_space(&**store, &format!("busy-{spaces}-{number}")).await);
+        names.push(make_space(store, &format!("busy-{spaces}-{number}")).await);
     }
     let begin = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -85,11 +84,11 @@ async fn throughput(store: &Arc<dyn Store>, spaces: u32) -> f64 {
         let store = store.clone();
         tasks.spawn(async move {
             let instance = Instance::this_process();
-            let ask = ask(&*store, &space, &instance, None).await;
+            let ask = ask(&store, &space, &instance, None).await;
             let mut count = 0_u32;
             while begin.elapsed() < BUSY {
                 // One that was too late for its turn tries again.
-                count += u32::from(store.lease(&ask).await.is_ok());
+                count += u32::from(store.leases.lease(&ask).await.is_ok());
             }
             count
         });
@@ -98,7 +97,7 @@ async fn throughput(store: &Arc<dyn Store>, spaces: u32) -> f64 {
     f64::from(leases) / begin.elapsed().as_secs_f64()
 }
 
-async fn make_space(store: &dyn Store, name: &str) -> String {
+async fn make_space(store: &Store, name: &str) -> String {
     let name = format!("{name}-{}", Instance::this_process().id);
     let new = NewSpace {
         name: name.clone(),
@@ -108,16 +107,11 @@ async fn make_space(store: &dyn Store, name: &str) -> String {
         capacity: 1 << 50,
         start: 0,
     };
-    store.create(&new, &floor(store).await).await.unwrap();
+    store.spaces.create(&new, &floor(store).await).await.unwrap();
     name
 }
 
-async fn ask(
-    store: &dyn Store,
-    space: &str,
-    instance: &Instance,
-    last_lease: Option<u64>,
-) -> LeaseAsk {
+async fn ask(store: &Store, space: &str, instance: &Instance, last_lease: Option<u64>) -> LeaseAsk {
     LeaseAsk {
         space: space.to_owned(),
         instance: instance.clone(),
@@ -129,8 +123,8 @@ async fn ask(
     }
 }
 
-async fn floor(store: &dyn Store) -> Floor {
-    Floor { store: store.identity().await.unwrap(), mark: Mark::default() }
+async fn floor(store: &Store) -> Floor {
+    Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() }
 }
 
 /// Puts leases on record in bulk, where the store has rows for it.

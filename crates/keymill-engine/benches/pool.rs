@@ -20,8 +20,7 @@ use keymill_core::Blocklist;
 use keymill_engine::instance::Instance;
 use keymill_engine::operations::{AliasRules, Filling, Limits, Service, Setup, Space};
 use keymill_engine::space::{Audit, Kind, SpaceSpec};
-use keymill_engine::store::key_rows::{ClaimAsk, KeyUse, Uses};
-use keymill_engine::store::{Confirm, Evidence, LeaseAsk, Opening, Store};
+use keymill_engine::store::{ClaimAsk, Confirm, Evidence, KeyUse, LeaseAsk, Opening, Store, Uses};
 
 /// How many callers take at once.
 const CALLERS: u64 = 64;
@@ -69,7 +68,7 @@ async fn main() {
 struct Bench {
     kind: String,
     url: String,
-    store: Arc<dyn Store>,
+    store: Store,
     service: Service,
     instance: Instance,
     folder: std::path::PathBuf,
@@ -213,7 +212,7 @@ impl Bench {
 
     async fn claim(&self, space: &Space, size: u64, after: i64) -> (usize, i64) {
         let ask = self.claim_ask(space, size, after).await;
-        let claim = self.store.keys().unwrap().claim(&ask).await.unwrap();
+        let claim = self.store.rows.as_ref().unwrap().pools.claim(&ask).await.unwrap();
         (claim.keys.len(), claim.keys.last().map_or(after, |last| last.id + 1))
     }
 
@@ -233,7 +232,7 @@ impl Bench {
     }
 
     async fn floor(&self) -> keymill_engine::store::Floor {
-        let store = self.store.identity().await.unwrap();
+        let store = self.store.admin.identity().await.unwrap();
         keymill_engine::store::Floor { store, mark: keymill_engine::store::Mark::default() }
     }
 
@@ -262,7 +261,9 @@ impl Bench {
             let mut ask = self.claim_ask(&other, 10_000, i64::MIN).await;
             ask.reserve = true;
             for _ in 0..6 {
-                reserved.extend(self.store.keys().unwrap().claim(&ask).await.unwrap().keys);
+                reserved.extend(
+                    self.store.rows.as_ref().unwrap().pools.claim(&ask).await.unwrap().keys,
+                );
             }
         }
         let reserved = Arc::new(reserved);
@@ -273,10 +274,7 @@ impl Bench {
                 move |_, number, space| {
                     let place = usize::try_from(number).unwrap();
                     let key = reserved.get(place).cloned().unwrap_or_else(|| {
-                        keymill_engine::store::key_rows::Claimed {
-                            id: number,
-                            key: format!("k{number}"),
-                        }
+                        keymill_engine::store::Claimed { id: number, key: format!("k{number}") }
                     });
                     let key = KeyUse { id: key.id, key: key.key, caller: "caller".into() };
                     let uses = Uses {
@@ -291,7 +289,7 @@ impl Bench {
                     let store = store.clone();
                     async move {
                         // One that waited too long for its turn tries again.
-                        let _ = store.keys().unwrap().note(&uses).await;
+                        let _ = store.rows.as_ref().unwrap().use_log.note(&uses).await;
                     }
                 },
                 &other,
@@ -385,7 +383,7 @@ impl Bench {
                 spent: Vec::new(),
             };
             let begin = Instant::now();
-            let grant = self.store.lease(&ask).await.unwrap();
+            let grant = self.store.leases.lease(&ask).await.unwrap();
             let settled = Confirm {
                 space: space.name.clone(),
                 reached: grant.mark,
@@ -396,7 +394,7 @@ impl Bench {
                 },
                 skips_in: grant.ordinals,
             };
-            assert!(self.store.confirm(&settled).await.unwrap().on_record);
+            assert!(self.store.snapshots.confirm(&settled).await.unwrap().on_record);
             times.push(begin.elapsed());
         }
         times.sort_unstable();

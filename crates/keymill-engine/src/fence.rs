@@ -21,12 +21,12 @@ use readiness::reach;
 
 /// Raises the floor to where a change has led, and looks for what the change has left on record.
 pub(crate) async fn make_sure(
-    store: &dyn Store,
+    store: &Store,
     floors: &Arc<Floors>,
     change: &Confirm,
 ) -> Result<Confirmed, StoreError> {
     raise_to(floors, &change.space, change.reached).await?;
-    let confirmed = store.confirm(change).await?;
+    let confirmed = store.snapshots.confirm(change).await?;
     if confirmed.on_record {
         return Ok(confirmed);
     }
@@ -36,7 +36,7 @@ pub(crate) async fn make_sure(
 
 /// The same of a change that cannot be undone: where it cannot be looked at, it is in doubt.
 pub(crate) async fn make_sure_or_burn(
-    store: &dyn Store,
+    store: &Store,
     floors: &Arc<Floors>,
     change: &Confirm,
 ) -> Result<Confirmed, StoreError> {
@@ -52,7 +52,7 @@ pub(crate) async fn make_sure_or_burn(
 /// A lease that cannot be settled goes back, because nothing of it has left; where even that is not
 /// certain, it is burned.
 pub(crate) async fn settle(
-    store: &dyn Store,
+    store: &Store,
     floors: &Arc<Floors>,
     keys: &Keys,
     ask: &LeaseAsk,
@@ -80,7 +80,8 @@ pub(crate) async fn settle(
     };
     match settle.await {
         settled @ (Ok(()) | Err(StoreError::RolledBack(_))) => settled,
-        Err(error) => match store.give_back(&[GiveBack::whole(ask, grant)]).await.as_deref() {
+        Err(error) => match store.leases.give_back(&[GiveBack::whole(ask, grant)]).await.as_deref()
+        {
             Ok([Ok(_)]) => Err(error),
             _ => Err(StoreError::InDoubt(error.to_string())),
         },

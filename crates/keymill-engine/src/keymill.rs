@@ -179,9 +179,10 @@ impl KeymillBuilder {
         };
         let store = store::open(&self.url, opening).await?;
         if secret_given {
-            store::refuse_forgotten(&*store).await?;
+            store::refuse_forgotten(&store).await?;
         }
-        let unsafe_store = store::check_safety(&store.check().await?, self.allow_unsafe_store)?;
+        let unsafe_store =
+            store::check_safety(&store.admin.check().await?, self.allow_unsafe_store)?;
         let setup = Setup {
             store,
             data_dir,

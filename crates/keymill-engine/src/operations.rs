@@ -75,7 +75,7 @@ const GIVE_BACKS_MAX: usize = 500;
 #[derive(Debug)]
 pub struct Setup {
     /// Where spaces and leases are on record.
-    pub store: Arc<dyn Store>,
+    pub store: Store,
     /// The folder whose floor file this instance keeps.
     pub data_dir: PathBuf,
     /// The secret that the user set, if any.
@@ -117,7 +117,7 @@ pub struct Service {
 
 #[derive(Debug)]
 struct Inner {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     floors: Arc<Floors>,
     /// None where the service was started to read, and nobody gave one.
     master: Option<Master>,
@@ -156,10 +156,10 @@ impl Service {
     }
 
     async fn start_with(setup: Setup, needs_secret: bool) -> Result<Service, ServiceError> {
-        let store = setup.store;
-        let identity = store.identity().await?;
+        let store = Arc::new(setup.store);
+        let identity = store.admin.identity().await?;
         let mut files = vec![setup.data_dir.join("floors.json")];
-        files.extend(store.floor_file());
+        files.extend(store.admin.floor_file());
         let floors = Floors::open(identity, files).map_err(|error| {
             let problem = format!("the floor file {error}");
             // Whoever holds it may be paused, and wake up.
@@ -171,16 +171,16 @@ impl Service {
         let master = match setup.secret {
             Some(master) => Some(master),
             None if needs_secret => {
-                Some(stored_secret(&*store, &floors, setup.require_existing).await?)
+                Some(stored_secret(&store, &floors, setup.require_existing).await?)
             }
-            None => store.secret(None).await?.map(Master::made_up),
+            None => store.admin.secret(None).await?.map(Master::made_up),
         };
         let runtime = tokio::runtime::Handle::current();
         let floors = Arc::new(floors);
         let (to, known) = (store.clone(), floors.clone());
         let give_back = move |backs| {
             let (store, floors) = (to.clone(), known.clone());
-            async move { give_back_all(&*store, &floors, backs).await }
+            async move { give_back_all(&store, &floors, backs).await }
         };
         let give_backs = GroupCommit::start(&runtime, GIVE_BACKS_MAX, |_| 1, give_back);
         let inner = Arc::new(Inner {
@@ -245,12 +245,12 @@ impl Service {
 
     /// The store in words.
     pub fn place(&self) -> Place {
-        self.inner.store.place()
+        self.inner.store.admin.place()
     }
 
     /// What tells whether the store is safe to lease from, setting by setting.
     pub async fn check(&self) -> Result<Vec<Finding>, ServiceError> {
-        Ok(self.inner.store.check().await?)
+        Ok(self.inner.store.admin.check().await?)
     }
 
     /// How much of everything.
@@ -302,24 +302,24 @@ impl Default for Limits {
 
 /// The secret kept in the store; the first instance makes it.
 async fn stored_secret(
-    store: &dyn Store,
+    store: &Store,
     floors: &Floors,
     require_existing: bool,
 ) -> Result<Master, ServiceError> {
-    if let Some(text) = store.secret(None).await? {
+    if let Some(text) = store.admin.secret(None).await? {
         return Ok(Master::made_up(text));
     }
     if require_existing {
         return Err(ServiceError::NotExisting("a secret in the store".to_owned()));
     }
-    let spaces = store.spaces().await?;
+    let spaces = store.spaces.spaces().await?;
     if let Some(space) = spaces.into_iter().find(|space| space.fingerprint.is_some()) {
         // Another instance may have made both since the first look.
-        let made = store.secret(None).await?.map(Master::made_up);
+        let made = store.admin.secret(None).await?.map(Master::made_up);
         return made.ok_or(ServiceError::SecretMissing { space: space.name });
     }
     spaces::check_store(floors)?;
-    let text = store.secret(Some(&Master::random_text())).await?;
+    let text = store.admin.secret(Some(&Master::random_text())).await?;
     let text = text.expect("a secret that was given to the store is there");
     Ok(Master::made_up(text))
 }

@@ -112,11 +112,11 @@ async fn measure(kind: &str, url: &str, spaces: usize) {
     println!(
         "  clean stop: {:.2?}, {} leases left open",
         begin.elapsed(),
-        open_leases(&*store).await
+        open_leases(&store).await
     );
 }
 
-async fn start(store: Arc<dyn Store>, data_dir: &Path) -> Service {
+async fn start(store: Store, data_dir: &Path) -> Service {
     let setup = Setup {
         store,
         data_dir: data_dir.to_owned(),
@@ -203,10 +203,10 @@ fn ask_for(address: SocketAddr, among: usize, name: fn(usize) -> String) -> f64 
     total as f64 / begin.elapsed().as_secs_f64()
 }
 
-async fn open_leases(store: &dyn Store) -> usize {
+async fn open_leases(store: &Store) -> usize {
     let (mut open, mut page) = (0, LeasePage { space: None, after: None, limit: 1_000 });
     loop {
-        let leases = store.leases(&page).await.unwrap();
+        let leases = store.leases.leases(&page).await.unwrap();
         let Some(last) = leases.last() else { return open };
         page.after = Some((last.space.clone(), last.lease));
         open += leases.iter().filter(|lease| lease.closed_at.is_none()).count();

@@ -30,7 +30,6 @@ mod unknown;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -169,7 +168,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Opens the store that the settings name, making its folder where it is ours to make. What only
 /// reads may do so from an unsafe store.
-async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn Store>> {
+async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Store> {
     let data_dir = &config.data_dir;
     // For its owner alone: the secret may be kept in it.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
@@ -187,7 +186,7 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Arc<dyn
 /// Starts a service for a command that does not serve.
 async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Service> {
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
-    refuse_forgotten(config, &*store).await?;
+    refuse_forgotten(config, &store).await?;
     let setup = config.setup(store, None);
     Ok(match config.secret_use {
         SecretUse::Needed => Service::start(setup).await?,
@@ -197,7 +196,7 @@ async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Ser
 
 /// Refuses a store without a keyspace where the secret is given from outside: it may be one that was
 /// emptied, or whose schema was made anew after it was lost.
-async fn refuse_forgotten(config: &Config, store: &dyn Store) -> anyhow::Result<()> {
+async fn refuse_forgotten(config: &Config, store: &Store) -> anyhow::Result<()> {
     if config.secret_given && !config.new_store {
         keymill_engine::store::refuse_forgotten(store).await.map_err(ServiceError::from)?;
     }

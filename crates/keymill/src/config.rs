@@ -15,7 +15,6 @@ use std::env::VarError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -265,7 +264,7 @@ impl Config {
     }
 
     /// What a service on this store is made of.
-    pub fn setup(&self, store: Arc<dyn Store>, unsafe_store: Option<String>) -> Setup {
+    pub fn setup(&self, store: Store, unsafe_store: Option<String>) -> Setup {
         Setup {
             store,
             data_dir: self.data_dir.clone(),

@@ -14,7 +14,7 @@ const PAGE: u32 = 1_000;
 /// Makes ready to hand out ordinals below `end`, of a space that has come at least this far: their
 /// generations and early names are known when this returns.
 pub(crate) async fn reach(
-    store: &dyn Store,
+    store: &Store,
     keys: &Keys,
     end: u64,
     reached: Mark,
@@ -45,7 +45,7 @@ pub(crate) async fn reach(
 /// Makes ready to hand out every ordinal of a space as it is now, which is not below `floor`; how
 /// many they are, and the era that this holds for.
 pub(crate) async fn all_ready(
-    store: &dyn Store,
+    store: &Store,
     keys: &Keys,
     floor: Mark,
 ) -> Result<(u64, u64), StoreError> {
@@ -56,21 +56,21 @@ pub(crate) async fn all_ready(
 }
 
 /// Takes in the generations that the store has; how far the space has come there.
-async fn follow_store(store: &dyn Store, keys: &Keys, floor: Mark) -> Result<Mark, StoreError> {
+async fn follow_store(store: &Store, keys: &Keys, floor: Mark) -> Result<Mark, StoreError> {
     let look = Confirm {
         space: keys.space().to_owned(),
         reached: floor,
         evidence: Evidence::Mark,
         skips_in: 0..0,
     };
-    let record = store.confirm(&look).await?.space;
+    let record = store.snapshots.confirm(&look).await?.space;
     keys.follow(&record.definition)?;
     Ok(record.mark)
 }
 
 /// Reads all names without an ordinal, and keeps those that have one among these generations.
 async fn early_names(
-    store: &dyn Store,
+    store: &Store,
     space: &str,
     reached: Mark,
     codec: &Generations,
@@ -78,7 +78,7 @@ async fn early_names(
     let mut early = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let page = store.unplaced(space, reached, after.as_deref(), PAGE).await?;
+        let page = store.snapshots.unplaced(space, reached, after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
         early.extend(page.into_iter().filter_map(|key| EarlyName::among(codec, key)));

@@ -135,8 +135,8 @@ impl Service {
         check_space(name)?;
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?.mark;
-        let sighted = inner.store.sighted(name).await?.unwrap_or_default();
-        let before = inner.store.space(name).await?;
+        let sighted = inner.store.spaces.sighted(name).await?.unwrap_or_default();
+        let before = inner.store.spaces.space(name).await?;
         if before.definition.kind == Kind::Digest && !ask.inputs_again {
             return Err(digests_may_be_lost(&before, floor.max(sighted)));
         }
@@ -162,7 +162,7 @@ impl Service {
         let next = ask.to.unwrap_or(0).max(beyond.unwrap_or(0)).min(after.capacity);
         let mut to = Mark { next, ..Mark::default() }.max(seen);
         if let Some(timeline) = after.definition.timeline()? {
-            let now_ms = inner.store.clock_ms(inner.clock.now_ms()).await?;
+            let now_ms = inner.store.windows.clock_ms(inner.clock.now_ms()).await?;
             // What was lost may include a longer window. Where nobody tells anything of what was lost,
             // the windows that may be in use are as long as they can be.
             let told =
@@ -184,7 +184,7 @@ impl Service {
     /// Moves a space on as planned.
     pub async fn advance(&self, plan: &AdvancePlan) -> Result<SpaceRecord, ServiceError> {
         let (inner, name) = (&self.inner, &plan.before.name);
-        let record = inner.store.advance(name, plan.to, &inner.instance).await?;
+        let record = inner.store.spaces.advance(name, plan.to, &inner.instance).await?;
         raise_to(&inner.floors, name, record.mark).await?;
         self.update_space(record.clone());
         Ok(record)
@@ -207,7 +207,7 @@ impl Service {
                 evidence: Evidence::Mark,
                 skips_in: *last..first + 1,
             };
-            let names = self.inner.store.confirm(&look).await?.skips;
+            let names = self.inner.store.snapshots.confirm(&look).await?.skips;
             let in_use = some.iter().filter(|ordinal| names.binary_search(ordinal).is_err());
             let shown = |&ordinal: &u64| (ordinal, codec.key(ordinal).as_str().to_owned());
             highest.extend(in_use.map(shown).take(SHOWN - highest.len()));
@@ -230,7 +230,7 @@ impl Service {
         let mut largest: HashMap<String, [u64; 2]> = HashMap::new();
         let mut page = LeasePage { space: Some(name.to_owned()), after: None, limit: PAGE };
         loop {
-            let leases = self.inner.store.leases(&page).await?;
+            let leases = self.inner.store.leases.leases(&page).await?;
             let Some(last) = leases.last() else { break };
             page.after = Some((last.space.clone(), last.lease));
             for lease in leases.iter().filter(|it| it.purpose == Purpose::Lease) {
@@ -242,7 +242,7 @@ impl Service {
         largest.values().flatten().for_each(|&size| keep_largest(&mut any, size));
         let mut instances = InstancePage { after: None, limit: PAGE };
         loop {
-            let some = self.inner.store.instances(&instances).await?;
+            let some = self.inner.store.instances.instances(&instances).await?;
             let Some(last) = some.last() else { break };
             instances.after = Some(last.instance.id.clone());
             for it in some.iter().filter(|it| it.stopped_at.is_some()) {

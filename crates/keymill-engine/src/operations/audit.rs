@@ -11,7 +11,7 @@ impl Service {
         if let Some((space, _)) = &page.after {
             check_space(space).map_err(|_| ServiceError::BadAfter)?;
         }
-        Ok(self.inner.store.leases(page).await?)
+        Ok(self.inner.store.leases.leases(page).await?)
     }
 
     /// Instances by age.
@@ -20,6 +20,6 @@ impl Service {
         page: &InstancePage,
     ) -> Result<Vec<InstanceRecord>, ServiceError> {
         check_after(page.after.as_deref())?;
-        Ok(self.inner.store.instances(page).await?)
+        Ok(self.inner.store.instances.instances(page).await?)
     }
 }

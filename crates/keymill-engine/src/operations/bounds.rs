@@ -74,7 +74,7 @@ impl Service {
             }
         }
         if let Some((_, high)) = found {
-            space.keys.follow(&self.inner.store.space(name).await?.definition)?;
+            space.keys.follow(&self.inner.store.spaces.space(name).await?.definition)?;
             debug_assert!(high < space.codec().capacity(), "granted within the capacity");
         }
         let key = |ordinal| space.codec().key(ordinal).as_str().to_owned();

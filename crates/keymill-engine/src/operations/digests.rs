@@ -15,8 +15,9 @@ use crate::fence::make_sure_or_burn;
 use crate::fence::readiness::reach;
 use crate::space::digest::{Digester, Prepared};
 use crate::space::{Definition, DefinitionError};
-use crate::store::key_rows::{DigestBatch, DigestInput, DigestKey};
-use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
+use crate::store::{
+    Confirm, DigestBatch, DigestInput, DigestKey, Evidence, SpaceRecord, Store, StoreError,
+};
 
 /// How many keys are tried for an input, before the space counts as full.
 const TRIES_MAX: u8 = 128;
@@ -114,11 +115,11 @@ impl Service {
             let last = digests.last_of(space)?;
             // Names that are older than their generation may be spelt otherwise than a candidate is.
             let (capacity, reached) = (space.keys.capacity(), space.record().mark);
-            reach(&*self.inner.store, &space.keys, capacity, reached).await?;
+            reach(&self.inner.store, &space.keys, capacity, reached).await?;
             match digests.find(space, &last, scope, inputs).await? {
                 Some(found) => return Ok(found),
                 None => {
-                    let record = self.inner.store.space(&space.name).await?;
+                    let record = self.inner.store.spaces.space(&space.name).await?;
                     space.keys.follow(&record.definition)?;
                 }
             }
@@ -276,7 +277,7 @@ impl Space {
 /// What a commit needs.
 struct Writer {
     space: String,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     floors: Arc<Floors>,
 }
 
@@ -290,10 +291,10 @@ impl Writer {
         let all = asked.iter().flatten();
         let generations = all.map(|(_, generations)| *generations).min().unwrap_or(1);
         let inputs = asked.into_iter().flatten().map(|(input, _)| input).collect();
-        let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
+        let digests = &self.store.rows_of(&self.space)?.digests;
         let floor = floor_of(&self.floors, &self.space).await?;
         let batch = DigestBatch { space: self.space.clone(), inputs, generations, floor };
-        let digested = keys.digest(&batch).await?;
+        let digested = digests.digest(&batch).await?;
         // An input that has its key already was found in a store that is not below the floor.
         let made = batch.inputs.iter().zip(&digested.keys).find_map(|(input, key)| {
             let key = key.as_ref().filter(|key| key.made.is_some())?;
@@ -305,7 +306,7 @@ impl Writer {
             evidence: made.unwrap_or(Evidence::Mark),
             skips_in: 0..0,
         };
-        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        make_sure_or_burn(&self.store, &self.floors, &change).await?;
         let mut keys = digested.keys.into_iter();
         Ok(sizes.into_iter().map(|size| keys.by_ref().take(size).collect()).collect())
     }

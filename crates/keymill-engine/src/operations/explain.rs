@@ -7,8 +7,7 @@ use serde::Serialize;
 use super::input::check_key;
 use super::source::Source;
 use super::{IdFields, Service, ServiceError, Space};
-use crate::store::key_rows::{Found, UsedKey};
-use crate::store::{LeaseRecord, NamePurpose, NameRecord, Purpose};
+use crate::store::{Found, LeaseRecord, NamePurpose, NameRecord, Purpose, UsedKey};
 
 /// What is known of a key.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +89,7 @@ impl Service {
         if let Err(problem) = check_key(key) {
             return Ok(Explanation::invalid(problem));
         }
-        let record = self.inner.store.space(name).await?;
+        let record = self.inner.store.spaces.space(name).await?;
         // The key may be of a generation that this instance has not met yet.
         space.keys.follow(&record.definition)?;
         if let Some(known) = self.name_of(&space, key).await? {
@@ -130,7 +129,8 @@ impl Service {
             (State::Unissued, "it has not been leased to any instance yet".to_owned(), None)
         } else {
             let returned = record.returned.contains(ordinal);
-            let lease = self.inner.store.lease_of(name, ordinal).await?.filter(|_| !returned);
+            let lease =
+                self.inner.store.leases.lease_of(name, ordinal).await?.filter(|_| !returned);
             let found = self.found(&space, canonical.as_str()).await?;
             let is_row = found.is_some();
             let (state, reason) = match found {

@@ -78,7 +78,7 @@ pub struct MovedFile<'a> {
 impl Service {
     /// The identity of the store, by which an export names the one that it is for.
     pub async fn store_identity(&self) -> Result<String, ServiceError> {
-        Ok(self.inner.store.identity().await?)
+        Ok(self.inner.store.admin.identity().await?)
     }
 
     /// Writes a sealed keyspace as lines for one other store; `each` is given every line. A keyspace
@@ -93,7 +93,7 @@ impl Service {
     ) -> Result<Exported, ServiceError> {
         check_space(name)?;
         let store = &self.inner.store;
-        let record = store.space(name).await?;
+        let record = store.spaces.space(name).await?;
         if !record.sealed {
             return Err(ServiceError::BadImport(format!(
                 "`{name}` is not sealed: an instance could hand out keys that are missing from the \
@@ -111,7 +111,7 @@ impl Service {
                  store prints it"
             )));
         }
-        let from_store = store.identity().await?;
+        let from_store = store.admin.identity().await?;
         if from_store == for_store {
             return Err(ServiceError::BadImport(format!(
                 "`{name}` is already in the store {for_store}; pass the identity of the new store"
@@ -132,7 +132,7 @@ impl Service {
         for part in Part::ALL {
             let mut page = RowsPage { space: name.to_owned(), part, after: None, limit: PAGE };
             loop {
-                let found = store.moved_rows(&page).await?;
+                let found = store.moves.moved_rows(&page).await?;
                 for row in found.rows {
                     write(Line::Row(row))?;
                     rows += 1;
@@ -171,7 +171,7 @@ impl Service {
         let mut tuning = record.tuning.clone();
         tuning.exported_for = Some(for_store.to_owned());
         let floor = floor_of(&inner.floors, name).await?;
-        let record = inner.store.tune(name, &tuning, &floor).await?;
+        let record = inner.store.spaces.tune(name, &tuning, &floor).await?;
         raise_to(&inner.floors, &record.name, record.mark).await?;
         Ok(record)
     }
@@ -197,7 +197,7 @@ impl Service {
             let found = header.keymill_export;
             return bad(format!("the file has format {found}; this version reads {FORMAT}"));
         }
-        let identity = inner.store.identity().await?;
+        let identity = inner.store.admin.identity().await?;
         if header.for_store != identity {
             return bad(format!(
                 "the file is for the store {}, but this is {identity}: a keyspace can be moved to \
@@ -218,7 +218,7 @@ impl Service {
         self.check_store_can(definition.kind, tuning)?;
         super::spaces::check_store(&inner.floors)?;
         let space = importing_space(&header.space, importing);
-        match inner.store.begin_import(&space).await? {
+        match inner.store.moves.begin_import(&space).await? {
             Created::Made(record) => Ok(raise_to(&inner.floors, name, record.mark).await?),
             Created::Exists(known) if is_imported(&known, &header.space) => {
                 bad(format!("`{name}` is already imported into this store; nothing was changed"))
@@ -302,7 +302,7 @@ impl MovedFile<'_> {
         let Some(header) = &self.header else { return Ok(()) };
         let store = &self.service.inner.store;
         let rows = std::mem::take(&mut self.waiting);
-        match store.import_rows(&header.space.name, &self.importing, &rows).await {
+        match store.moves.import_rows(&header.space.name, &self.importing, &rows).await {
             Err(StoreError::Outdated(space)) => Err(ServiceError::BadImport(format!(
                 "`{space}` is no longer being imported: another import has finished it"
             ))),
@@ -315,7 +315,7 @@ impl MovedFile<'_> {
         let Some(header) = &self.header else { return Ok(()) };
         let inner = &self.service.inner;
         let space = importing_space(&header.space, &self.importing);
-        let record = inner.store.finish_import(&space).await?;
+        let record = inner.store.moves.finish_import(&space).await?;
         raise_to(&inner.floors, &record.name, record.mark).await?;
         self.opened = Some(record);
         Ok(())

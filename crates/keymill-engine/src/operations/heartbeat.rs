@@ -46,7 +46,7 @@ impl Service {
             Ok(floors) => floors,
             Err(error) => return self.beat_failed(&error),
         };
-        match self.inner.store.heartbeat(&pulse).await {
+        match self.inner.store.instances.heartbeat(&pulse).await {
             Ok(beat) => {
                 self.inner.health.store_answered();
                 self.compare(beat, floors).await;
@@ -152,7 +152,8 @@ impl Service {
         if !seen.is_seen() || !self.inner.health.wants_report(space, is_served) {
             return;
         }
-        let reported = self.inner.store.report_sighting(space, &self.inner.instance.id, seen).await;
+        let reported =
+            self.inner.store.spaces.report_sighting(space, &self.inner.instance.id, seen).await;
         if let Err(error) = reported {
             tracing::warn!(
                 space,

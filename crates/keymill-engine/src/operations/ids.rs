@@ -48,7 +48,7 @@ impl Service {
         };
         let key = codec.key(id).as_str().to_owned();
         let ordinal = timeline.ordinals(fields.worker, fields.tick..fields.tick).start;
-        let lease = self.inner.store.lease_of(&space.name, ordinal).await?;
+        let lease = self.inner.store.leases.lease_of(&space.name, ordinal).await?;
         let used = super::explain::used_in(self.found(space, &key).await?);
         let (state, reason) = match (&lease, &used) {
             (_, Some(used)) => (State::Issued, format!("{} handed it out", used.instance)),

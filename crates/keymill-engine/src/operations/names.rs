@@ -97,7 +97,7 @@ impl Service {
         check_key(alias).map_err(|_| unknown())?;
         let (key, _) = self.on_record(&space, alias).await?;
         let floor = floor_of(&self.inner.floors, name).await?;
-        let removed = self.inner.store.remove_name(name, &key, owner, &floor).await?;
+        let removed = self.inner.store.names.remove_name(name, &key, owner, &floor).await?;
         match removed {
             None => Err(unknown()),
             Some(known) if known.purpose != NamePurpose::Alias => Err(unknown()),
@@ -127,7 +127,7 @@ impl Service {
         self.check_exists(name).await?;
         let purpose = NamePurpose::Alias;
         let page = NamePage { space: name.to_owned(), purpose, removed: false, after, limit };
-        Ok(self.inner.store.names(&page).await?)
+        Ok(self.inner.store.names.names(&page).await?)
     }
 
     /// The longest alias, in characters.
@@ -151,7 +151,7 @@ impl Service {
         key: &str,
     ) -> Result<Option<NameRecord>, ServiceError> {
         let (key, ordinal) = self.on_record(space, key).await?;
-        let known = self.inner.store.named(&space.name, &NewName { key, ordinal }).await?;
+        let known = self.inner.store.names.named(&space.name, &NewName { key, ordinal }).await?;
         Ok(known.map(|known| NameRecord { ordinal: known.ordinal.or(ordinal), ..known }))
     }
 
@@ -165,7 +165,7 @@ impl Service {
         owner: &str,
         keys: &[&str],
     ) -> Result<Vec<Result<Naming, String>>, ServiceError> {
-        let store = &*self.inner.store;
+        let store = &self.inner.store;
         for _ in 0..LOCATE_MAX {
             let codec = space.codec_now();
             let mut located = Vec::with_capacity(keys.len());
@@ -180,9 +180,9 @@ impl Service {
                 generations: codec.count(),
                 floor: floor_of(&self.inner.floors, &space.name).await?,
             };
-            let named = match store.add_names(&batch).await {
+            let named = match store.names.add_names(&batch).await {
                 Err(StoreError::Outdated(_)) => {
-                    space.keys.follow(&store.space(&space.name).await?.definition)?;
+                    space.keys.follow(&store.spaces.space(&space.name).await?.definition)?;
                     continue;
                 }
                 named => named?,
@@ -274,7 +274,7 @@ impl Service {
         asked: &str,
     ) -> Result<NewName, ServiceError> {
         let reached = space.record().mark;
-        reach(&*self.inner.store, &space.keys, ordinal + 1, reached).await?;
+        reach(&self.inner.store, &space.keys, ordinal + 1, reached).await?;
         Ok(match space.keys.early_name(ordinal, asked) {
             Some(key) => NewName { key, ordinal: Some(ordinal) },
             None => {

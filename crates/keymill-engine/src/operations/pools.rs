@@ -9,8 +9,9 @@ use super::source::Source;
 use super::{Imported, Service, ServiceError, Space};
 use crate::fence::floors::{floor_of, raise_to};
 use crate::fence::readiness::all_ready;
-use crate::store::key_rows::{AvailablePage, Claimed, Fill, KeyStore, WriteKeys};
-use crate::store::{NamePurpose, Naming, NewName, StoreError};
+use crate::store::{
+    AvailablePage, Claimed, Fill, KeyRows, NamePurpose, Naming, NewName, StoreError, WriteKeys,
+};
 use crate::supply::claims::{FRUITLESS_FILLS_MAX, Pool};
 
 /// How often a fill finds the keyspace changed, before it gives up.
@@ -37,20 +38,20 @@ impl Service {
         mut each: impl FnMut(u64, u64),
     ) -> Result<u64, ServiceError> {
         let space = self.pool_space(name).await?;
-        let keys = self.key_store(name)?;
+        let pools = &self.key_rows(name)?.pools;
         let inner = &self.inner;
         let mut left = match filling {
             Filling::Add(count) => count,
-            Filling::UpTo(wanted) => wanted.saturating_sub(keys.available(name).await?),
+            Filling::UpTo(wanted) => wanted.saturating_sub(pools.available(name).await?),
         };
         let (mut added, mut outdated, mut fruitless) = (0, 0, 0);
         while left > 0 {
             let floor = floor_of(&inner.floors, name).await?;
-            let (capacity, era) = all_ready(&*inner.store, &space.keys, floor.mark).await?;
+            let (capacity, era) = all_ready(&inner.store, &space.keys, floor.mark).await?;
             let fill = Fill {
                 space: name.to_owned(),
                 instance: inner.instance.clone(),
-                size: left.min(keys.fill_max()),
+                size: left.min(pools.fill_max()),
                 enough: match filling {
                     Filling::Add(_) => None,
                     Filling::UpTo(wanted) => Some(wanted),
@@ -60,7 +61,7 @@ impl Service {
                 era,
                 floor,
             };
-            let filled = match keys.fill(&fill).await {
+            let filled = match pools.fill(&fill).await {
                 // Grown or advanced just now: looked at again.
                 Err(StoreError::Outdated(_)) if outdated < OUTDATED_MAX => {
                     outdated += 1;
@@ -102,13 +103,13 @@ impl Service {
     /// Available keys of a pool, page by page.
     pub async fn available_keys(&self, page: &AvailablePage) -> Result<Vec<Claimed>, ServiceError> {
         self.pool_space(&page.space).await?;
-        Ok(self.key_store(&page.space)?.available_page(page).await?)
+        Ok(self.key_rows(&page.space)?.pools.available_page(page).await?)
     }
 
     /// The rows of keys, which not every store keeps.
-    pub(super) fn key_store(&self, space: &str) -> Result<&dyn KeyStore, ServiceError> {
-        let keys = self.inner.store.keys();
-        keys.ok_or_else(|| ServiceError::WrongKind(StoreError::no_keys(space).to_string()))
+    pub(super) fn key_rows(&self, space: &str) -> Result<&KeyRows, ServiceError> {
+        let rows = self.inner.store.rows_of(space);
+        rows.map_err(|error| ServiceError::WrongKind(error.to_string()))
     }
 
     /// What the supply task of a space claims from, if it has a pool.
@@ -173,7 +174,7 @@ impl Service {
                 true
             }
         });
-        for batch in places.chunks(self.inner.store.names_max(purpose)) {
+        for batch in places.chunks(self.inner.store.names.names_max(purpose)) {
             let new: Vec<&str> = batch.iter().map(|place| keys[*place].as_str()).collect();
             let outcomes = self.add_names(space, purpose, "", &new).await?;
             for (&place, outcome) in batch.iter().zip(outcomes) {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::input::check_space;
 use super::source::Source;
-use super::use_log::UseLog;
+use super::use_log::UseRecorder;
 use super::{Service, ServiceError};
 use crate::fence::floors::raise_to;
 use crate::source::numbers::Numbers;
@@ -37,7 +37,7 @@ pub struct Space {
     /// How ordinals are written as keys, and which of them are left out.
     pub(super) keys: Arc<Keys>,
     /// Where single keys are put on record, in a store that can.
-    pub(super) use_log: Option<UseLog>,
+    pub(super) recorder: Option<UseRecorder>,
     /// Whether every key is put on record before it is handed out, as the settings say at present.
     pub(super) records_each_key: AtomicBool,
     /// Keys not to hand out; empty where the space has that switched off.
@@ -131,9 +131,9 @@ impl Service {
         if let Some(space) = self.known_space(name) {
             return Ok(space);
         }
-        let record = inner.store.space(name).await?;
+        let record = inner.store.spaces.space(name).await?;
         // Another instance may know that the store was rolled back, and have left word there.
-        if let Some(seen) = inner.store.sighted(name).await?
+        if let Some(seen) = inner.store.spaces.sighted(name).await?
             && !record.mark.has_reached(seen)
         {
             raise_to(&inner.floors, name, seen).await?;
@@ -145,7 +145,7 @@ impl Service {
     pub(super) async fn check_exists(&self, name: &str) -> Result<(), ServiceError> {
         check_space(name)?;
         if self.known_space(name).is_none() {
-            self.inner.store.space(name).await?;
+            self.inner.store.spaces.space(name).await?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Service {
             name: record.name.clone(),
             source,
             keys,
-            use_log: self.use_log(pooled, &shared),
+            recorder: self.recorder(pooled, &shared),
             records_each_key: AtomicBool::new(record.tuning.audit == Audit::Key),
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
             progress: SharedProgress::default(),

@@ -6,7 +6,7 @@ use super::input::check_space;
 use super::{Service, ServiceError};
 use crate::fence::floors::{Floors, floor_of, raise_to};
 use crate::space::{Audit, DefinitionError, Kind, SpaceSpec, Timeline, Tuning, check_name};
-use crate::store::{Created, KeyStore, Lengths, Mark, NewSpace, SpaceRecord};
+use crate::store::{Created, Lengths, Mark, NewSpace, SpaceRecord};
 
 /// A space whose time is over within a year is not worth making.
 const TIME_MIN_MS: i64 = 365 * 24 * 3_600 * 1_000;
@@ -58,7 +58,7 @@ impl Service {
     ) -> Result<Ensured, ServiceError> {
         check_name(name)?;
         let inner = &self.inner;
-        match inner.store.space(name).await.map_err(ServiceError::from) {
+        match inner.store.spaces.space(name).await.map_err(ServiceError::from) {
             Ok(record) => return self.existing(record, wanted).await,
             Err(ServiceError::UnknownSpace(_)) => {}
             Err(error) => return Err(error),
@@ -91,7 +91,7 @@ impl Service {
         let name = name.to_owned();
         let floor = floor_of(&inner.floors, &name).await?;
         let new = NewSpace { name, definition, tuning, fingerprint, capacity, start };
-        match inner.store.create(&new, &floor).await? {
+        match inner.store.spaces.create(&new, &floor).await? {
             Created::Made(record) => {
                 raise_to(&inner.floors, &new.name, record.mark).await?;
                 Ok(Ensured { made: true, tuned: false, record })
@@ -102,13 +102,13 @@ impl Service {
 
     /// The names of all spaces.
     pub async fn space_names(&self) -> Result<Vec<String>, ServiceError> {
-        let records = self.inner.store.spaces().await?;
+        let records = self.inner.store.spaces.spaces().await?;
         Ok(records.into_iter().map(|record| record.name).collect())
     }
 
     /// All spaces in figures, by name.
     pub async fn reports(&self) -> Result<Vec<SpaceReport>, ServiceError> {
-        let records = self.inner.store.spaces().await?;
+        let records = self.inner.store.spaces.spaces().await?;
         self.reports_on(records).await
     }
 
@@ -118,7 +118,7 @@ impl Service {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<SpaceReport>, ServiceError> {
-        let mut records = self.inner.store.spaces().await?;
+        let mut records = self.inner.store.spaces.spaces().await?;
         records.retain(|record| after.is_none_or(|after| record.name.as_str() > after));
         records.truncate(limit as usize);
         self.reports_on(records).await
@@ -129,7 +129,7 @@ impl Service {
         records: Vec<SpaceRecord>,
     ) -> Result<Vec<SpaceReport>, ServiceError> {
         let mut reports = Vec::with_capacity(records.len());
-        let named = self.inner.store.count_names(None).await?;
+        let named = self.inner.store.names.count_names(None).await?;
         for record in records {
             let available = self.available_in(&record).await?;
             let named = named.get(&record.name).copied().unwrap_or(0);
@@ -141,9 +141,9 @@ impl Service {
     /// One space in figures.
     pub async fn report(&self, name: &str) -> Result<SpaceReport, ServiceError> {
         check_space(name)?;
-        let record = self.inner.store.space(name).await?;
+        let record = self.inner.store.spaces.space(name).await?;
         let available = self.available_in(&record).await?;
-        let named = self.inner.store.count_names(Some(name)).await?;
+        let named = self.inner.store.names.count_names(Some(name)).await?;
         self.report_on(record, available, named.get(name).copied().unwrap_or(0))
     }
 
@@ -152,8 +152,8 @@ impl Service {
         check_space(name)?;
         let inner = &self.inner;
         let floor = floor_of(&inner.floors, name).await?;
-        let before = inner.store.space(name).await?;
-        let seen = floor.mark.max(inner.store.sighted(name).await?.unwrap_or_default());
+        let before = inner.store.spaces.space(name).await?;
+        let seen = floor.mark.max(inner.store.spaces.sighted(name).await?.unwrap_or_default());
         let is_digest = before.definition.kind == Kind::Digest;
         if let Some(&last) = seen.grown.list().last()
             && is_digest
@@ -172,9 +172,9 @@ impl Service {
             // Keys of the new length cannot have been given before: with it, the space goes on.
             let grown = Lengths::of(&definition.grown);
             let to = seen.max(Mark { grown, ..before.mark });
-            inner.store.advance(name, to, &inner.instance).await?
+            inner.store.spaces.advance(name, to, &inner.instance).await?
         } else {
-            inner.store.grow(name, &definition, capacity, &floor).await?
+            inner.store.spaces.grow(name, &definition, capacity, &floor).await?
         };
         raise_to(&inner.floors, name, record.mark).await?;
         self.update_space(record.clone());
@@ -185,7 +185,7 @@ impl Service {
     pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
         check_space(name)?;
         let floor = floor_of(&self.inner.floors, name).await?;
-        let record = self.inner.store.seal(name, &floor).await?;
+        let record = self.inner.store.spaces.seal(name, &floor).await?;
         raise_to(&self.inner.floors, name, record.mark).await?;
         Ok(record)
     }
@@ -193,7 +193,7 @@ impl Service {
     /// Changes how a space is served; what `wanted` says of its keys is not looked at. No secret is
     /// needed for that.
     pub async fn tune(&self, name: &str, wanted: &SpaceSpec) -> Result<Ensured, ServiceError> {
-        let record = self.inner.store.space(name).await?;
+        let record = self.inner.store.spaces.space(name).await?;
         self.tuned(record, wanted).await
     }
 
@@ -229,7 +229,7 @@ impl Service {
         let tuned = tuning != record.tuning;
         if tuned {
             let floor = floor_of(&self.inner.floors, &record.name).await?;
-            record = self.inner.store.tune(&record.name, &tuning, &floor).await?;
+            record = self.inner.store.spaces.tune(&record.name, &tuning, &floor).await?;
             raise_to(&self.inner.floors, &record.name, record.mark).await?;
         }
         self.update_space(record.clone());
@@ -238,12 +238,12 @@ impl Service {
 
     /// Refuses what this store cannot do, with the reason.
     pub(super) fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
-        let place = self.inner.store.place().kind;
-        let keys = self.inner.store.keys();
+        let place = self.inner.store.admin.place().kind;
+        let rows = self.inner.store.rows.as_ref();
         let refuse = |setting, problem: String| {
             Err(ServiceError::BadDefinition(DefinitionError::Setting { setting, problem }))
         };
-        if matches!(kind, Kind::Pooled | Kind::Digest) && keys.is_none() {
+        if matches!(kind, Kind::Pooled | Kind::Digest) && rows.is_none() {
             return refuse(
                 "kind",
                 format!(
@@ -252,7 +252,7 @@ impl Service {
                 ),
             );
         }
-        if tuning.audit == Audit::Key && !keys.is_some_and(KeyStore::notes_keys) {
+        if tuning.audit == Audit::Key && !rows.is_some_and(|rows| rows.use_log.notes_keys()) {
             return refuse(
                 "audit",
                 format!(
@@ -275,7 +275,7 @@ impl Service {
         if record.definition.kind != Kind::Pooled {
             return Ok(None);
         }
-        Ok(Some(self.key_store(&record.name)?.available(&record.name).await?))
+        Ok(Some(self.key_rows(&record.name)?.pools.available(&record.name).await?))
     }
 
     fn report_on(

@@ -207,12 +207,12 @@ impl Service {
                 last_lease,
                 spent: last_lease.into_iter().collect(),
             };
-            let grant = match inner.store.lease(&ask).await.map_err(ServiceError::from) {
+            let grant = match inner.store.leases.lease(&ask).await.map_err(ServiceError::from) {
                 Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
                 grant => grant?,
             };
             check_grant(&grant, ask.size);
-            settle(&*inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
+            settle(&inner.store, &inner.floors, &space.keys, &ask, &grant).await?;
             last_lease = Some(grant.lease);
             let Range { start, end } = grant.ordinals;
             let (mut at, before) = (start, taken);
@@ -242,7 +242,7 @@ impl Service {
                     returned: if rest.is_empty() { Vec::new() } else { vec![rest] },
                     floor: floor_of(&inner.floors, &space.name).await?,
                 };
-                let closed = give_back_all(&*inner.store, &inner.floors, vec![back]).await?;
+                let closed = give_back_all(&inner.store, &inner.floors, vec![back]).await?;
                 closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
             }
             given_up?;

@@ -15,21 +15,22 @@ use crate::fence::make_sure_or_burn;
 use crate::source::drawn::Drawn;
 use crate::source::numbers::Numbers;
 use crate::source::outlook::NotReady;
-use crate::store::key_rows::{Claimed, KeyPlace, KeyUse, LastUse, Uses};
-use crate::store::{Confirm, Evidence, SpaceRecord, Store, StoreError};
+use crate::store::{
+    Claimed, Confirm, Evidence, KeyPlace, KeyUse, LastUse, SpaceRecord, Store, StoreError, Uses,
+};
 
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
 
-/// The use log of one space: notes keys, many takes to a commit. The task that does begins with the
+/// Puts used keys of one space on record, many takes to a commit. The task that does begins with the
 /// first of them.
-pub(super) struct UseLog {
+pub(super) struct UseRecorder {
     writer: Arc<Writer>,
     runtime: tokio::runtime::Handle,
     group: OnceLock<GroupCommit<Vec<KeyUse>, Vec<bool>>>,
 }
 
-impl UseLog {
+impl UseRecorder {
     async fn note(&self, uses: Vec<KeyUse>) -> Result<Vec<bool>, StoreError> {
         let group = self.group.get_or_init(|| {
             let writer = self.writer.clone();
@@ -43,21 +44,21 @@ impl UseLog {
     }
 }
 
-impl std::fmt::Debug for UseLog {
+impl std::fmt::Debug for UseRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "UseLog({:?})", self.group.get())
+        write!(f, "UseRecorder({:?})", self.group.get())
     }
 }
 
 impl Service {
-    /// The use log of a space whose store can keep one.
-    pub(super) fn use_log(
+    /// What records used keys of a space, where the store can keep them.
+    pub(super) fn recorder(
         &self,
         pooled: bool,
         record: &Arc<ArcSwap<SpaceRecord>>,
-    ) -> Option<UseLog> {
+    ) -> Option<UseRecorder> {
         let inner = &self.inner;
-        inner.store.keys().filter(|keys| keys.notes_keys())?;
+        inner.store.rows.as_ref().filter(|rows| rows.use_log.notes_keys())?;
         let writer = Arc::new(Writer {
             space: record.load().name.clone(),
             instance: inner.instance.id.clone(),
@@ -67,7 +68,7 @@ impl Service {
             record: record.clone(),
             last: Mutex::default(),
         });
-        Some(UseLog { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
+        Some(UseRecorder { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
     }
 }
 
@@ -202,10 +203,10 @@ impl Space {
         if slip.uses.is_empty() {
             return Ok(0);
         }
-        let use_log = self.use_log.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
+        let recorder = self.recorder.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
         let (mut count, mut lost) = (0, false);
         for (place, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
-            let may_go = match use_log.note(uses.to_vec()).await {
+            let may_go = match recorder.note(uses.to_vec()).await {
                 Ok(may_go) => may_go,
                 Err(error) => {
                     let doubtful =
@@ -241,7 +242,7 @@ impl Space {
 struct Writer {
     space: String,
     instance: String,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     floors: Arc<Floors>,
     pooled: bool,
     /// With how long used keys live, as the settings say at present.
@@ -256,7 +257,7 @@ impl Writer {
     }
 
     async fn write(&self, asked: Vec<Vec<KeyUse>>) -> Result<Vec<Vec<bool>>, StoreError> {
-        let keys = self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))?;
+        let use_log = &self.store.rows_of(&self.space)?.use_log;
         let sizes: Vec<usize> = asked.iter().map(Vec::len).collect();
         let last = self.last().clone();
         let uses = Uses {
@@ -268,7 +269,7 @@ impl Writer {
             last,
             floor: floor_of(&self.floors, &self.space).await?,
         };
-        let noted = keys.note(&uses).await?;
+        let noted = use_log.note(&uses).await?;
         let first = uses.keys.iter().zip(&noted.may_go).find(|(_, may_go)| **may_go);
         let first = first.map(|(used, _)| Claimed { id: used.id, key: used.key.clone() });
         // What goes wrong behind the commit leaves keys on record that nobody was given.
@@ -284,7 +285,7 @@ impl Writer {
             },
             skips_in: 0..0,
         };
-        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        make_sure_or_burn(&self.store, &self.floors, &change).await?;
         if let Some(key) = first {
             *self.last() = Some(LastUse { key, revision: noted.mark.revision });
         }

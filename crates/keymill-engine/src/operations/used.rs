@@ -7,8 +7,7 @@ use super::source::Source;
 use super::{Service, ServiceError, Space, State, check_caller};
 use crate::fence::floors::floor_of;
 use crate::space::Kind;
-use crate::store::Purpose;
-use crate::store::key_rows::{Found, KeyPlace, Retire, UsedKey, UsedPage, key_id};
+use crate::store::{Found, KeyPlace, Purpose, Retire, UsedKey, UsedPage, key_id};
 
 impl Service {
     /// Used keys by time.
@@ -18,13 +17,13 @@ impl Service {
         // Nobody in particular is everybody.
         let caller = page.caller.clone().filter(|caller| !caller.is_empty());
         let page = UsedPage { caller, ..page.clone() };
-        Ok(self.key_store(&page.space)?.used_page(&page).await?)
+        Ok(self.key_rows(&page.space)?.use_log.used_page(&page).await?)
     }
 
     /// Retires a key that was handed out: it never comes back.
     pub async fn retire(&self, name: &str, key: &str) -> Result<UsedKey, ServiceError> {
         let space = self.space(name).await?;
-        let keys = self.key_store(name)?;
+        let use_log = &self.key_rows(name)?.use_log;
         let explanation = self.explain(name, key).await?;
         let refuse = |problem: &str| {
             let (space, key) = (name.to_owned(), shown(key));
@@ -46,7 +45,7 @@ impl Service {
         let at = at.ok_or_else(|| refuse("it is neither generated nor from a pool"))?;
         let instance = self.inner.instance.id.clone();
         let floor = floor_of(&self.inner.floors, name).await?;
-        Ok(keys.retire(&Retire { at, used_at, instance, floor }).await?)
+        Ok(use_log.retire(&Retire { at, used_at, instance, floor }).await?)
     }
 
     /// The row of a key, where it can have one.
@@ -55,9 +54,9 @@ impl Service {
         space: &Space,
         key: &str,
     ) -> Result<Option<Found>, ServiceError> {
-        let Some(keys) = self.inner.store.keys() else { return Ok(None) };
+        let Some(rows) = &self.inner.store.rows else { return Ok(None) };
         match self.place_of(space, key).await? {
-            Some(at) => Ok(keys.find(&at).await?),
+            Some(at) => Ok(rows.pools.find(&at).await?),
             None => Ok(None),
         }
     }
@@ -69,7 +68,8 @@ impl Service {
         let place = |id| KeyPlace { space: space.name.clone(), id, key: key.to_owned() };
         let pooled = space.record().definition.kind == Kind::Pooled;
         if pooled
-            && let Some(imported) = self.key_store(&space.name)?.imported(&space.name, key).await?
+            && let Some(imported) =
+                self.key_rows(&space.name)?.pools.imported(&space.name, key).await?
         {
             return Ok(Some(imported));
         }
@@ -79,7 +79,7 @@ impl Service {
         if !pooled {
             return Ok(Some(place(ordinal.cast_signed())));
         }
-        let fill = store.lease_of(&space.name, ordinal).await?;
+        let fill = store.leases.lease_of(&space.name, ordinal).await?;
         let fill =
             fill.filter(|fill| fill.purpose == Purpose::Fill && fill.ordinals.contains(&ordinal));
         Ok(fill.map(|fill| place(key_id(fill.lease, ordinal - fill.ordinals.start))))

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
-use crate::store::key_rows::Claimed;
+use crate::store::Claimed;
 
 /// How many spent claims are kept for those who drew a number and were paused before they looked.
 const SPENT_KEPT: usize = 4;

@@ -10,8 +10,30 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::key_rows::KeyPlace;
-use super::{LeaseId, Mark, NameRecord, NewName, SpaceRecord, StoreError};
+use async_trait::async_trait;
+
+use super::{KeyPlace, LeaseId, Mark, NameRecord, NewName, SpaceRecord, StoreError};
+
+/// Reads that decide which keys leave: each in one transaction together with the space's mark.
+#[async_trait]
+pub trait Snapshots: fmt::Debug + Send + Sync {
+    /// Looks once more at what a change has left on record, and reads what decides which keys
+    /// leave, in one transaction that looks at the space's mark first. Where that lies below what the
+    /// change has reached, a store with several connections closes those that it has and asks over a
+    /// new one; only that answer is [`StoreError::RolledBack`].
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError>;
+
+    /// Names without an ordinal, removed ones too, by key and after a given one. Read in one
+    /// transaction with the space's mark, which must have reached `reached`, as in
+    /// [`Snapshots::confirm`].
+    async fn unplaced(
+        &self,
+        space: &str,
+        reached: Mark,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError>;
+}
 
 /// What to look for.
 #[derive(Debug, Clone)]

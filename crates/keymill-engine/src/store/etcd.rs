@@ -45,10 +45,11 @@ use retry::Turns;
 
 use super::values::{from_json, json, now, time};
 use super::{
-    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
-    InstanceRecord, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Lengths, Mark, MovedRow, MovedSpace,
-    NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Admin, Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
+    InstanceRecord, Instances, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases, Lengths, Mark,
+    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names,
+    NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord, Spaces,
+    StoreError, Window, WindowAsk, WindowRelease, Windows,
 };
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
@@ -126,11 +127,7 @@ impl EtcdStore {
 }
 
 #[async_trait]
-impl Store for EtcdStore {
-    async fn identity(&self) -> Result<String, StoreError> {
-        Ok(self.stamp().await?.map(|stamp| stamp.identity).unwrap_or_default())
-    }
-
+impl Spaces for EtcdStore {
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
         self.change(&new.name, &[], &[], |draft| {
             match draft.space_above(floor) {
@@ -206,46 +203,6 @@ impl Store for EtcdStore {
         self.all_spaces().await
     }
 
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let mut leases = ask.spent.clone();
-        leases.extend(ask.last_lease);
-        let answer = self.change(&ask.space, &leases, &[], |draft| match draft.lease(ask) {
-            // These answers commit too: they may have closed the leases that were spent.
-            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
-            answer => answer.map(Ok),
-        });
-        match answer.await? {
-            Err(StoreError::Exhausted { space, .. }) => {
-                let held_elsewhere = self.held_elsewhere(&space, &ask.instance.id).await?;
-                Err(StoreError::Exhausted { space, held_elsewhere })
-            }
-            answer => answer,
-        }
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[GiveBack],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        self.take_back(backs).await
-    }
-
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        self.look_once_more(what).await
-    }
-
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.window_for(ask).await
-    }
-
-    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
-        Ok(self.clock(own_ms).await)
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.free_worker(release).await
-    }
-
     async fn advance(
         &self,
         space: &str,
@@ -280,7 +237,60 @@ impl Store for EtcdStore {
         })
         .await
     }
+}
 
+#[async_trait]
+impl Leases for EtcdStore {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let mut leases = ask.spent.clone();
+        leases.extend(ask.last_lease);
+        let answer = self.change(&ask.space, &leases, &[], |draft| match draft.lease(ask) {
+            // These answers commit too: they may have closed the leases that were spent.
+            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
+            answer => answer.map(Ok),
+        });
+        match answer.await? {
+            Err(StoreError::Exhausted { space, .. }) => {
+                let held_elsewhere = self.held_elsewhere(&space, &ask.instance.id).await?;
+                Err(StoreError::Exhausted { space, held_elsewhere })
+            }
+            answer => answer,
+        }
+    }
+
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        self.take_back(backs).await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        self.lease_at(space, ordinal).await
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        self.lease_page(page).await
+    }
+}
+
+#[async_trait]
+impl Windows for EtcdStore {
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        self.window_for(ask).await
+    }
+
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        Ok(self.clock(own_ms).await)
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.free_worker(release).await
+    }
+}
+
+#[async_trait]
+impl Names for EtcdStore {
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
         self.change(&batch.space, &[], &batch.names, |draft| draft.add_names(batch)).await
     }
@@ -300,16 +310,6 @@ impl Store for EtcdStore {
         self.find_name(space, name).await
     }
 
-    async fn unplaced(
-        &self,
-        space: &str,
-        reached: Mark,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
-        self.unplaced_page(&confirm::mark_alone(space, reached), after, limit).await
-    }
-
     async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
         self.name_page(page).await
     }
@@ -322,7 +322,27 @@ impl Store for EtcdStore {
     async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
         self.name_counts(space).await
     }
+}
 
+#[async_trait]
+impl Snapshots for EtcdStore {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        self.look_once_more(what).await
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        reached: Mark,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.unplaced_page(&confirm::mark_alone(space, reached), after, limit).await
+    }
+}
+
+#[async_trait]
+impl Moves for EtcdStore {
     async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
         self.row_page(page).await
     }
@@ -343,15 +363,10 @@ impl Store for EtcdStore {
     async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
         self.finish_moving_in(space).await
     }
+}
 
-    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        self.lease_at(space, ordinal).await
-    }
-
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        self.lease_page(page).await
-    }
-
+#[async_trait]
+impl Instances for EtcdStore {
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         // Reading asks another member where one does not answer, and so does what follows then.
         let beat = self.beat(pulse).await?;
@@ -361,6 +376,13 @@ impl Store for EtcdStore {
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
         self.instance_page(page).await
+    }
+}
+
+#[async_trait]
+impl Admin for EtcdStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        Ok(self.stamp().await?.map(|stamp| stamp.identity).unwrap_or_default())
     }
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {

@@ -1,11 +1,53 @@
 //! Named keys: keys that are rows rather than generated. What a store is asked about them, what it
 //! answers, and the one rule that all stores apply.
 
+use std::collections::HashMap;
+use std::fmt;
+
+use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Floor, Mark, SpaceRecord, StoreError};
 use crate::space::Kind;
+
+/// Keys that are rows rather than generated.
+#[async_trait]
+pub trait Names: fmt::Debug + Send + Sync {
+    /// Takes keys by name, in one transaction. One whose ordinal was granted already is taken;
+    /// the ordinal of any other is never granted from then on, also when the name is removed, and
+    /// stays the one it was made with. A batch that was decided on other generations than the
+    /// space has is [`StoreError::Outdated`].
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError>;
+
+    /// Removes a name, if it is the owner's, and returns it as it then is; `None` where there is
+    /// none or it was removed before.
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError>;
+
+    /// A name on record, also when it was removed.
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError>;
+
+    /// Names of one purpose, by key.
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError>;
+
+    /// The most names of a batch.
+    fn names_max(&self, purpose: NamePurpose) -> usize {
+        match purpose {
+            NamePurpose::Used => 10_000,
+            _ => 1_000,
+        }
+    }
+
+    /// How many keys of a space are names on record that were not removed (aliases, keys in use, digests), by space; of
+    /// all spaces where none is given. Spaces without names may be missing.
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError>;
+}
 
 /// Names to take, all in one transaction.
 #[derive(Debug, Clone)]

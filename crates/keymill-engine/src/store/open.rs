@@ -66,7 +66,7 @@ const KINDS: [Kind; 5] = [
     not(any(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd")),
     allow(unused_variables, clippy::unused_async)
 )]
-pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open(url: &str, opening: Opening) -> Result<Store, StoreError> {
     check_url(url)?;
     match scheme(url) {
         #[cfg(feature = "sqlite")]
@@ -76,16 +76,26 @@ pub async fn open(url: &str, opening: Opening) -> Result<Arc<dyn Store>, StoreEr
             let opened = tokio::task::spawn_blocking(move || {
                 super::sql::sqlite::SqliteStore::open(path.as_ref(), opening)
             });
-            Ok(Arc::new(opened.await.expect("opening does not panic")?))
+            let store = Arc::new(opened.await.expect("opening does not panic")?);
+            Ok(Store::of(&store).with_rows(&store))
         }
         #[cfg(feature = "postgres")]
-        "postgres" => Ok(Arc::new(super::sql::postgres::PostgresStore::open(url, opening).await?)),
+        "postgres" => {
+            let store = Arc::new(super::sql::postgres::PostgresStore::open(url, opening).await?);
+            Ok(Store::of(&store).with_rows(&store))
+        }
         #[cfg(feature = "mysql")]
-        "mysql" => Ok(Arc::new(super::sql::mysql::MysqlStore::open(url, opening).await?)),
+        "mysql" => {
+            let store = Arc::new(super::sql::mysql::MysqlStore::open(url, opening).await?);
+            Ok(Store::of(&store).with_rows(&store))
+        }
         #[cfg(feature = "redis")]
-        "redis" => Ok(Arc::new(super::redis::RedisStore::open(url, opening).await?)),
+        "redis" => {
+            let store = Arc::new(super::redis::RedisStore::open(url, opening).await?);
+            Ok(Store::of(&store).with_rows(&store))
+        }
         #[cfg(feature = "etcd")]
-        "etcd" => Ok(Arc::new(super::etcd::EtcdStore::open(url, opening).await?)),
+        "etcd" => Ok(Store::of(&Arc::new(super::etcd::EtcdStore::open(url, opening).await?))),
         _ => unreachable!("the scheme was just checked"),
     }
 }
@@ -102,17 +112,17 @@ pub async fn check(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>),
     }
     // A server is there or not: opening makes nothing but the schema, and only where it may migrate.
     let store = open(url, Opening { migrate: false, ..opening }).await?;
-    Ok((store.place(), store.check().await?))
+    Ok((store.admin.place(), store.admin.check().await?))
 }
 
 /// Refuses a store without a keyspace, for a secret that comes from outside it: the store may have been
 /// emptied, or its schema created again after it was lost.
-pub async fn refuse_forgotten(store: &dyn Store) -> Result<(), StoreError> {
-    if !store.spaces().await?.is_empty() {
+pub async fn refuse_forgotten(store: &Store) -> Result<(), StoreError> {
+    if !store.spaces.spaces().await?.is_empty() {
         return Ok(());
     }
     let opening = Opening { secret_given: true, ..Opening::default() };
-    Err(StoreError::empty(&store.place().location, opening))
+    Err(StoreError::empty(&store.admin.place().location, opening))
 }
 
 /// The folder of a store that is a file; `None` for one on the network.

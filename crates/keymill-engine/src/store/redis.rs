@@ -47,11 +47,11 @@ use spaces::Setting;
 
 use super::values::json;
 use super::{
-    Beat, Confirm, Confirmed, Created, ERA, Finding, Floor, GiveBack, Grant, History, InstancePage,
-    InstanceRecord, KeyStore, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Mark, MovedRow,
-    MovedSpace, NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening,
-    Place, Pulse, Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
-    connections, next_era,
+    Admin, Beat, Confirm, Confirmed, Created, ERA, Finding, Floor, GiveBack, Grant, History,
+    InstancePage, InstanceRecord, Instances, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases,
+    Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names,
+    NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord, Spaces,
+    StoreError, Window, WindowAsk, WindowRelease, Windows, connections, next_era,
 };
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
@@ -197,11 +197,7 @@ impl RedisStore {
 }
 
 #[async_trait]
-impl Store for RedisStore {
-    async fn identity(&self) -> Result<String, StoreError> {
-        Ok(self.connection().await?.witness().await?.identity)
-    }
-
+impl Spaces for RedisStore {
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
         self.with_connection(
             |connection| async move { self.create_over(&connection, new, floor).await },
@@ -240,39 +236,6 @@ impl Store for RedisStore {
         self.all_spaces(&self.connection().await?).await
     }
 
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        self.with_connection(|connection| async move { self.lease_over(&connection, ask).await })
-            .await
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[GiveBack],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        self.close_leases(backs).await
-    }
-
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        self.with_connection(|connection| async move { self.confirm_over(&connection, what).await })
-            .await
-    }
-
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.with_connection(|connection| async move { self.window_over(&connection, ask).await })
-            .await
-    }
-
-    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
-        self.clock().await
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.with_connection(
-            |connection| async move { self.free_worker(&connection, release).await },
-        )
-        .await
-    }
-
     async fn advance(
         &self,
         space: &str,
@@ -305,7 +268,52 @@ impl Store for RedisStore {
         let setting = Setting { field: "sealed", value: "1".to_owned(), once: true };
         self.set(space, floor, &setting).await
     }
+}
 
+#[async_trait]
+impl Leases for RedisStore {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.with_connection(|connection| async move { self.lease_over(&connection, ask).await })
+            .await
+    }
+
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        self.close_leases(backs).await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        self.lease_at(space, ordinal).await
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        self.lease_page(page).await
+    }
+}
+
+#[async_trait]
+impl Windows for RedisStore {
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        self.with_connection(|connection| async move { self.window_over(&connection, ask).await })
+            .await
+    }
+
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        self.clock().await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.with_connection(
+            |connection| async move { self.free_worker(&connection, release).await },
+        )
+        .await
+    }
+}
+
+#[async_trait]
+impl Names for RedisStore {
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
         self.with_connection(|connection| async move { self.put_names(&connection, batch).await })
             .await
@@ -328,6 +336,27 @@ impl Store for RedisStore {
         self.find_name(space, name).await
     }
 
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        self.name_page(page).await
+    }
+
+    // No script may keep the server for long.
+    fn names_max(&self, _: NamePurpose) -> usize {
+        1_000
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        self.name_counts(space).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for RedisStore {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        self.with_connection(|connection| async move { self.confirm_over(&connection, what).await })
+            .await
+    }
+
     async fn unplaced(
         &self,
         space: &str,
@@ -340,64 +369,10 @@ impl Store for RedisStore {
         })
         .await
     }
+}
 
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        self.name_page(page).await
-    }
-
-    // No script may keep the server for long.
-    fn names_max(&self, _: NamePurpose) -> usize {
-        1_000
-    }
-
-    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        self.lease_at(space, ordinal).await
-    }
-
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        self.lease_page(page).await
-    }
-
-    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
-        self.beat(pulse).await
-    }
-
-    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        self.instance_page(page).await
-    }
-
-    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
-        let connection = self.connection().await?;
-        if let Some(candidate) = candidate {
-            let mut make = redis::cmd("SETNX");
-            make.arg(self.keys.secret()).arg(candidate);
-            connection.change_by(&make).await?;
-        }
-        connection.ask(redis::cmd("GET").arg(self.keys.secret())).await
-    }
-
-    async fn forget_secret(&self) -> Result<(), StoreError> {
-        let connection = self.connection().await?;
-        connection.change_by(redis::cmd("DEL").arg(self.keys.secret())).await
-    }
-
-    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        self.connection().await?.findings().await
-    }
-
-    fn keys(&self) -> Option<&dyn KeyStore> {
-        Some(self)
-    }
-
-    fn place(&self) -> Place {
-        let location = self.pool.manager().shown();
-        Place { kind: "redis", location, created: self.created }
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        self.name_counts(space).await
-    }
-
+#[async_trait]
+impl Moves for RedisStore {
     async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
         self.with_connection(|connection| async move { self.rows_over(&connection, page).await })
             .await
@@ -423,6 +398,48 @@ impl Store for RedisStore {
     async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
         self.with_connection(|connection| async move { self.finish_over(&connection, space).await })
             .await
+    }
+}
+
+#[async_trait]
+impl Instances for RedisStore {
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        self.beat(pulse).await
+    }
+
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        self.instance_page(page).await
+    }
+}
+
+#[async_trait]
+impl Admin for RedisStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        Ok(self.connection().await?.witness().await?.identity)
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        let connection = self.connection().await?;
+        if let Some(candidate) = candidate {
+            let mut make = redis::cmd("SETNX");
+            make.arg(self.keys.secret()).arg(candidate);
+            connection.change_by(&make).await?;
+        }
+        connection.ask(redis::cmd("GET").arg(self.keys.secret())).await
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        let connection = self.connection().await?;
+        connection.change_by(redis::cmd("DEL").arg(self.keys.secret())).await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.connection().await?.findings().await
+    }
+
+    fn place(&self) -> Place {
+        let location = self.pool.manager().shown();
+        Place { kind: "redis", location, created: self.created }
     }
 }
 

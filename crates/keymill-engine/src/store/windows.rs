@@ -16,12 +16,34 @@
 //! - No window ends later than the clock plus the length that was asked for: a clock that is far
 //!   ahead occupies nothing, as long as it is not the store's.
 
+use std::fmt;
 use std::ops::Range;
+
+use async_trait::async_trait;
 
 use super::{Floor, LeaseId, Mark, SpaceRecord, StoreError, must_be_on_record};
 use crate::clock::Clock;
 use crate::instance::Instance;
 use crate::space::Timeline;
+
+/// Workers of snowflake spaces and the time they hold.
+#[async_trait]
+pub trait Windows: fmt::Debug + Send + Sync {
+    /// Extends the window that an instance holds of a worker, or leases the first worker that is
+    /// free; [`StoreError::NoWorker`] where none is. The clock is the store's, or the caller's
+    /// where the store has none. What was granted is on record with the tenancy's lease.
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError>;
+
+    /// The clock that windows are granted by, in milliseconds since 1970: the store's, or `own_ms`,
+    /// the caller's, where it has none.
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        Ok(own_ms)
+    }
+
+    /// Frees a worker from a given tick on, and closes the lease of the tenancy there. Does nothing
+    /// when the row of the worker does not say what its holder knows.
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError>;
+}
 
 /// A request for a worker, or for more time with the one that is held.
 #[derive(Debug, Clone)]

@@ -16,10 +16,10 @@ use crate::source::outlook::Outlook;
 use crate::source::queue::Queue;
 use crate::space::codec::Keys;
 use crate::space::{Audit, Tuning};
-use crate::store::key_rows::{
-    Claim, ClaimAsk, Claimed, Fill, KeyPlace, KeyStore, LastUse, Release, WriteKeys,
+use crate::store::{
+    Claim, ClaimAsk, Claimed, Confirm, Evidence, Fill, Grant, KeyPlace, LastUse, Pools, Release,
+    Store, StoreError, WriteKeys,
 };
-use crate::store::{Confirm, Evidence, Grant, Store, StoreError};
 
 /// The most keys of one claim: what a crash may cost, and what a reservation may hold up.
 const CLAIM_MAX: u64 = 10_000;
@@ -34,7 +34,7 @@ pub(crate) struct Pool {
     /// The space.
     pub(crate) space: String,
     /// Where its keys are rows.
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<Store>,
     /// What the space must have reached.
     pub(crate) floors: Arc<Floors>,
     /// For whom it claims.
@@ -105,7 +105,7 @@ impl Pool {
             last,
             floor: floor_of(&self.floors, &self.space).await?,
         };
-        let claim = self.key_store()?.claim(&ask).await?;
+        let claim = self.pools()?.claim(&ask).await?;
         // What is only reserved is looked at when it is used.
         let used = claim.keys.first().filter(|_| !reserve);
         // What is claimed and cannot be used stays claimed: a gap, and as in doubt as any.
@@ -121,7 +121,7 @@ impl Pool {
             },
             skips_in: 0..0,
         };
-        make_sure_or_burn(&*self.store, &self.floors, &change).await?;
+        make_sure_or_burn(&self.store, &self.floors, &change).await?;
         if let Some(key) = used.cloned() {
             *self.last() = Some(LastUse { key, revision: claim.mark.revision });
         }
@@ -130,20 +130,20 @@ impl Pool {
 
     /// Fills the pool once if it runs low; how many keys are available then.
     pub(crate) async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
-        let keys = self.key_store()?;
+        let pools = self.pools()?;
         let floor = floor_of(&self.floors, &self.space).await?;
-        let (capacity, era) = all_ready(&*self.store, &self.keys, floor.mark).await?;
+        let (capacity, era) = all_ready(&self.store, &self.keys, floor.mark).await?;
         let fill = Fill {
             space: self.space.clone(),
             instance: self.instance.clone(),
-            size: tuning.low_water.clamp(1, keys.fill_max()),
+            size: tuning.low_water.clamp(1, pools.fill_max()),
             enough: Some(tuning.low_water),
             write: self.write.clone(),
             capacity,
             era,
             floor,
         };
-        let filled = keys.fill(&fill).await?;
+        let filled = pools.fill(&fill).await?;
         raise_to(&self.floors, &self.space, filled.mark).await?;
         if filled.added > 0 {
             let (added, available) = (filled.added, filled.available);
@@ -170,7 +170,7 @@ impl Pool {
                 reserved,
                 floor: floor_of(&self.floors, &self.space).await?,
             };
-            let mark = self.key_store()?.release(&back).await?;
+            let mark = self.pools()?.release(&back).await?;
             raise_to(&self.floors, &self.space, mark).await?;
         }
         Ok(())
@@ -180,8 +180,8 @@ impl Pool {
         self.last.lock().expect("nothing panics while it is held")
     }
 
-    fn key_store(&self) -> Result<&dyn KeyStore, StoreError> {
-        self.store.keys().ok_or_else(|| StoreError::no_keys(&self.space))
+    fn pools(&self) -> Result<&dyn Pools, StoreError> {
+        Ok(&*self.store.rows_of(&self.space)?.pools)
     }
 }
 

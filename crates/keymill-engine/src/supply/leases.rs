@@ -54,7 +54,7 @@ pub(crate) struct LeaseSupply {
     /// The space it leases of.
     pub(crate) space: String,
     /// Where it leases.
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<Store>,
     /// What the space must have reached.
     pub(crate) floors: Arc<Floors>,
     /// For whom it leases.
@@ -151,7 +151,7 @@ impl LeaseSupply {
     async fn follow_record(&self, held: &mut Vec<Held>) {
         let record = self.record.load_full();
         if self.keys.has_unread() && !held.is_empty() {
-            let _ = Box::pin(reach(&*self.store, &self.keys, record.capacity, record.mark)).await;
+            let _ = Box::pin(reach(&self.store, &self.keys, record.capacity, record.mark)).await;
         }
         let is_pool = self.pool.is_some();
         if held.iter().any(|held| held.is_overtaken(&record, is_pool)) {
@@ -217,9 +217,9 @@ impl LeaseSupply {
             last_lease: self.progress.get().last_lease,
             spent: spent.to_vec(),
         };
-        let grant = self.store.lease(&ask).await?;
+        let grant = self.store.leases.lease(&ask).await?;
         check_grant(&grant, size);
-        settle(&*self.store, &self.floors, &self.keys, &ask, &grant).await?;
+        settle(&self.store, &self.floors, &self.keys, &ask, &grant).await?;
         self.progress.change(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -335,11 +335,11 @@ impl LeaseSupply {
 
 /// Closes leases at a clean stop, all that wait in one commit. Each space is refused or taken alone.
 pub(crate) async fn give_back_all(
-    store: &dyn Store,
+    store: &Store,
     floors: &Arc<Floors>,
     backs: Vec<GiveBack>,
 ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-    let answers = store.give_back(&backs).await?;
+    let answers = store.leases.give_back(&backs).await?;
     let marks = backs.into_iter().zip(&answers);
     let marks = marks.filter_map(|(back, answer)| Some((back.space, *answer.as_ref().ok()?)));
     raise_all(floors, marks.collect()).await?;

@@ -48,7 +48,7 @@ pub(crate) struct Keeper {
     /// The space it leases of.
     pub(crate) space: String,
     /// Where it leases.
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<Store>,
     /// What the space must have reached.
     pub(crate) floors: Arc<Floors>,
     /// For whom it leases.
@@ -255,7 +255,7 @@ impl Keeper {
             floor: floor_of(&self.floors, &self.space).await?,
             last_lease: self.progress.get().last_lease,
         };
-        let window = self.store.window(&ask).await?;
+        let window = self.store.windows.window(&ask).await?;
         let at = Instant::now();
         check_window(&window, &ask);
         let on_record =
@@ -290,7 +290,7 @@ impl Keeper {
             },
             skips_in: 0..0,
         };
-        make_sure(&*self.store, &self.floors, &change).await?;
+        make_sure(&self.store, &self.floors, &change).await?;
         let Some(held) = held else { return Ok(None) };
         // This process may have been paused meanwhile.
         let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
@@ -364,7 +364,7 @@ impl Keeper {
                 unused_from: unused_from.min(held.end),
                 floor: floor_of(&self.floors, &self.space).await?,
             };
-            let mark = self.store.release_window(&release).await?;
+            let mark = self.store.windows.release_window(&release).await?;
             raise_to(&self.floors, &self.space, mark).await
         };
         let (space, worker) = (&self.space, held.worker);

@@ -9,7 +9,7 @@ use keymill_core::Blocklist;
 use keymill_engine::ServiceError;
 use keymill_engine::operations::{Filling, Service, Space};
 use keymill_engine::space::{Kind, SpaceSpec};
-use keymill_engine::store::{LeasePage, Store};
+use keymill_engine::store::LeasePage;
 
 use crate::unreliable::{Unreliable, setup};
 
@@ -123,7 +123,7 @@ async fn a_pool_whose_keys_are_all_blocked_is_not_filled_for_ever() {
 
 async fn start(folder: &Path, words: &[&str]) -> (Arc<Unreliable>, Service) {
     let store = Unreliable::open(folder).await;
-    let mut setup = setup(store.clone(), folder);
+    let mut setup = setup(store.store(), folder);
     setup.blocklist = Blocklist::new(words).unwrap();
     (store, Service::start(setup).await.unwrap())
 }
@@ -162,8 +162,14 @@ fn is_blocked(error: &ServiceError) {
     );
 }
 
-async fn leases(store: &Unreliable) -> usize {
-    store.leases(&LeasePage { limit: 10_000, ..LeasePage::default() }).await.unwrap().len()
+async fn leases(store: &Arc<Unreliable>) -> usize {
+    store
+        .store()
+        .leases
+        .leases(&LeasePage { limit: 10_000, ..LeasePage::default() })
+        .await
+        .unwrap()
+        .len()
 }
 
 fn text(key: &[u8]) -> String {

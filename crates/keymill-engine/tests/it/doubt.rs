@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use keymill_engine::operations::Service;
 use keymill_engine::space::{Kind, SpaceSpec};
-use keymill_engine::store::{LeasePage, Store};
+use keymill_engine::store::LeasePage;
 
 use crate::unreliable::{Unreliable, setup};
 
@@ -17,7 +17,7 @@ use crate::unreliable::{Unreliable, setup};
 async fn start(folder: &Path, to_lose: u32) -> (Arc<Unreliable>, Service) {
     let store = Unreliable::open(folder).await;
     store.lose(to_lose);
-    let service = Service::start(setup(store.clone(), folder)).await.unwrap();
+    let service = Service::start(setup(store.store(), folder)).await.unwrap();
     service.ensure_space("links", &SpaceSpec::default()).await.unwrap();
     (store, service)
 }
@@ -44,6 +44,8 @@ async fn a_lease_in_doubt_is_burned_and_the_next_ones_ask_for_one() {
     // What was burned is never given back: nobody knows who has it.
     service.stop(Duration::from_secs(5)).await;
     let open: Vec<u64> = store
+        .store()
+        .leases
         .leases(&LeasePage { limit: 100, ..LeasePage::default() })
         .await
         .unwrap()

@@ -1,7 +1,6 @@
 //! What only etcd has: marks beside the spaces, leases that are given back in groups, and signs of
 //! life that leave no history. Each test looks at its store's keys with a client of its own.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use etcd_client::{Client, GetOptions};
@@ -13,7 +12,7 @@ use keymill_engine::store::{
 };
 
 struct Case {
-    store: Arc<dyn Store>,
+    store: Store,
     floor: Floor,
     instance: Instance,
     client: Client,
@@ -26,7 +25,7 @@ impl Case {
         let url = crate::servers::new_store("etcd")?;
         let (server, path) = url.strip_prefix("etcd://").unwrap().split_once('/').unwrap();
         let store = keymill_engine::store::open(&url, Opening::default()).await.unwrap();
-        let floor = Floor { store: store.identity().await.unwrap(), mark: Mark::default() };
+        let floor = Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() };
         let client = Client::connect([server], None).await.unwrap();
         let instance = Instance::this_process();
         Some(Case { store, floor, instance, client, root: format!("/{path}/") })
@@ -41,7 +40,7 @@ impl Case {
             capacity: 1_000,
             start: 0,
         };
-        self.store.create(&new, &self.floor).await.unwrap();
+        self.store.spaces.create(&new, &self.floor).await.unwrap();
     }
 
     async fn lease(&self, space: &str) -> (LeaseAsk, Grant) {
@@ -54,7 +53,7 @@ impl Case {
             last_lease: None,
             spent: Vec::new(),
         };
-        let grant = self.store.lease(&ask).await.unwrap();
+        let grant = self.store.leases.lease(&ask).await.unwrap();
         (ask, grant)
     }
 
@@ -89,16 +88,16 @@ impl Case {
 async fn fifty_heartbeats_of_an_idle_instance_write_nothing() {
     let Some(case) = Case::new().await else { return };
     case.create("links").await;
-    case.store.heartbeat(&case.pulse()).await.unwrap();
+    case.store.instances.heartbeat(&case.pulse()).await.unwrap();
     let before = case.keys().await;
     assert_eq!(case.signs().await.len(), 1);
     for _ in 0..50 {
-        case.store.heartbeat(&case.pulse()).await.unwrap();
+        case.store.instances.heartbeat(&case.pulse()).await.unwrap();
     }
     assert_eq!(case.keys().await, before);
     // Another address is worth a write.
     let moved = Pulse { address: Some("127.0.0.1:9090".to_owned()), ..case.pulse() };
-    case.store.heartbeat(&moved).await.unwrap();
+    case.store.instances.heartbeat(&moved).await.unwrap();
     assert_ne!(case.keys().await, before);
 }
 
@@ -107,24 +106,24 @@ async fn a_sign_of_life_that_has_ended_is_made_again() {
     let Some(case) = Case::new().await else { return };
     let seen = async || {
         let page = InstancePage { after: None, limit: 10 };
-        let mut listed = case.store.instances(&page).await.unwrap();
+        let mut listed = case.store.instances.instances(&page).await.unwrap();
         assert_eq!(listed.len(), 1, "{listed:?}");
         listed.remove(0)
     };
-    case.store.heartbeat(&case.pulse()).await.unwrap();
+    case.store.instances.heartbeat(&case.pulse()).await.unwrap();
     let first = case.signs().await;
     // As etcd does with the lease of an instance that was paused for too long.
     case.client.clone().lease_revoke(first[0]).await.unwrap();
     assert!(case.signs().await.is_empty());
     let silent = seen().await;
     assert!(silent.stopped_at.is_none());
-    case.store.heartbeat(&case.pulse()).await.unwrap();
+    case.store.instances.heartbeat(&case.pulse()).await.unwrap();
     let second = case.signs().await;
     assert!(second.len() == 1 && second != first, "{first:?}, then {second:?}");
     assert!(seen().await.seen_at > silent.seen_at);
 
     let last = Pulse { stopping: true, address: None, ..case.pulse() };
-    case.store.heartbeat(&last).await.unwrap();
+    case.store.instances.heartbeat(&last).await.unwrap();
     assert!(case.signs().await.is_empty());
     let stopped = seen().await;
     assert_eq!(stopped.stopped_at, Some(stopped.seen_at));
@@ -149,7 +148,7 @@ async fn a_mark_that_was_not_written_with_its_space_is_not_believed() {
             _ => {}
         }
         let pulse = Pulse { serves: vec![("b".to_owned(), 1)], ..case.pulse() };
-        let beat = case.store.heartbeat(&pulse).await.unwrap();
+        let beat = case.store.instances.heartbeat(&pulse).await.unwrap();
         let marks = beat.marks.iter();
         let marks: Vec<_> =
             marks.map(|(name, mark)| (name.as_str(), mark.revision, mark.next)).collect();
@@ -177,7 +176,7 @@ async fn hundreds_of_leases_are_given_back_in_few_transactions() {
     backs[refused].floor.mark = Mark { revision: 90, ..Mark::default() };
 
     let begin = Instant::now();
-    let answers = case.store.give_back(&backs).await.unwrap();
+    let answers = case.store.leases.give_back(&backs).await.unwrap();
     // A stop that gives 10,000 leases back has five seconds.
     assert!(begin.elapsed().as_secs_f64() < 2.0, "it took {:?}", begin.elapsed());
     assert_eq!(answers.len(), backs.len());
@@ -186,7 +185,7 @@ async fn hundreds_of_leases_are_given_back_in_few_transactions() {
             Err(StoreError::RolledBack(_)) => assert_eq!(number, refused),
             answer => assert!(answer.is_ok() && number != refused, "{}: {answer:?}", back.space),
         }
-        let returned = case.store.space(&back.space).await.unwrap().returned.count();
+        let returned = case.store.spaces.space(&back.space).await.unwrap().returned.count();
         let expected = match back.space.as_str() {
             "space-7" => 20,
             "space-50" => 0,
@@ -198,7 +197,7 @@ async fn hundreds_of_leases_are_given_back_in_few_transactions() {
     let marks = |answers: &[Result<Mark, StoreError>]| -> Vec<Option<Mark>> {
         answers.iter().map(|answer| answer.as_ref().ok().copied()).collect()
     };
-    let again = case.store.give_back(&backs).await.unwrap();
+    let again = case.store.leases.give_back(&backs).await.unwrap();
     let (first, second) = (marks(&answers), marks(&again));
     // Those of `space-7` tell the last mark now.
     let others = |number: &usize| backs[*number].space != "space-7";

@@ -248,7 +248,7 @@ async fn uuids_are_handed_out_while_the_store_is_rolled_back_and_the_check_befor
 
 async fn start(folder: &Path, data_dir: &str) -> Service {
     let store = Unreliable::open(folder).await;
-    Service::start(setup(store, &folder.join(data_dir))).await.unwrap()
+    Service::start(setup(store.store(), &folder.join(data_dir))).await.unwrap()
 }
 
 /// A space whose keys are their ordinals, with leases of this size from now on.

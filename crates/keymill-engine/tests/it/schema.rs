@@ -23,8 +23,8 @@ async fn the_first_schema_still_works_on_sqlite() {
     for statement in statements().iter().chain(&updates("1700000000001")) {
         first.execute(statement, []).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
-    assert_eq!(store.migrate().await.unwrap(), Vec::<String>::new());
-    check(&*store).await;
+    assert_eq!(store.admin.migrate().await.unwrap(), Vec::<String>::new());
+    check(&store).await;
 }
 
 #[tokio::test]
@@ -38,8 +38,8 @@ async fn the_first_schema_still_works_on_postgres() {
     for statement in statements().iter().chain(&updates("1700000000001")) {
         first.execute(statement, &[]).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
-    assert_eq!(store.migrate().await.unwrap(), Vec::<String>::new());
-    check(&*store).await;
+    assert_eq!(store.admin.migrate().await.unwrap(), Vec::<String>::new());
+    check(&store).await;
 }
 
 #[tokio::test]
@@ -63,8 +63,8 @@ async fn check_mysql(kind: &str) {
         let done = first.query_drop(&statement).await;
         done.unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
-    assert_eq!(store.migrate().await.unwrap(), Vec::<String>::new());
-    check(&*store).await;
+    assert_eq!(store.admin.migrate().await.unwrap(), Vec::<String>::new());
+    check(&store).await;
 }
 
 #[tokio::test]
@@ -90,14 +90,20 @@ async fn a_user_who_may_not_change_the_schema_can_run_on_one_that_is_there() {
     let refusal =
         keymill_engine::store::open(&user, Opening::default()).await.unwrap_err().to_string();
     assert!(refusal.contains("keymill store migrate"), "{refusal}");
-    keymill_engine::store::open(&url, Opening::default()).await.unwrap().migrate().await.unwrap();
+    keymill_engine::store::open(&url, Opening::default())
+        .await
+        .unwrap()
+        .admin
+        .migrate()
+        .await
+        .unwrap();
     let grant = format!(
         "GRANT USAGE ON SCHEMA {schema} TO {schema};
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}"
     );
     owner.batch_execute(&grant).await.unwrap();
     let store = keymill_engine::store::open(&user, Opening::default()).await.unwrap();
-    assert_eq!(store.secret(Some("s")).await.unwrap().as_deref(), Some("s"));
+    assert_eq!(store.admin.secret(Some("s")).await.unwrap().as_deref(), Some("s"));
 }
 
 /// What the first version writes.
@@ -132,11 +138,11 @@ fn updates(now: &str) -> [String; 3] {
 }
 
 /// The newest version understands it.
-async fn check(store: &dyn Store) {
-    let space = store.space("old").await.unwrap();
+async fn check(store: &Store) {
+    let space = store.spaces.space("old").await.unwrap();
     assert_eq!((space.mark.next, space.mark.revision, space.left()), (10, 3, 994));
     let page = LeasePage { limit: 10, ..LeasePage::default() };
-    let leases = store.leases(&page).await.unwrap();
+    let leases = store.leases.leases(&page).await.unwrap();
     assert_eq!((leases[0].lease, leases[0].closed_at_ordinal), (2, Some(6)));
     assert_eq!(leases[0].holder.host, "host");
 }

@@ -12,7 +12,7 @@ use crate::unreliable::{Unreliable, setup};
 async fn spaces_of_uuids_and_digests_start_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let store = Unreliable::open(folder.path()).await;
-    let service = Service::start(setup(store, folder.path())).await.unwrap();
+    let service = Service::start(setup(store.store(), folder.path())).await.unwrap();
     let runtime = tokio::runtime::Handle::current().metrics();
     for (kind, expected) in [
         (Kind::Shuffled, 1),

@@ -3,7 +3,6 @@
 //! Adding a store is one line in [`on_every_store`]. A case never knows which store it runs on.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use keymill_engine::instance::Instance;
 use keymill_engine::space::{Definition, Tuning};
@@ -255,7 +254,7 @@ on_stores_that_note_keys! {
 
 struct Case {
     url: String,
-    store: Arc<dyn Store>,
+    store: Store,
     instance: Instance,
     space: String,
 }
@@ -286,7 +285,7 @@ impl Case {
             start,
         };
         let floor = self.floor(0, 0).await;
-        self.store.create(&new, &floor).await.unwrap()
+        self.store.spaces.create(&new, &floor).await.unwrap()
     }
 
     fn ask(&self, size: u64) -> LeaseAsk {
@@ -303,9 +302,9 @@ impl Case {
 
     async fn lease_as(&self, mut ask: LeaseAsk) -> Result<Grant, StoreError> {
         if ask.floor.store.is_empty() {
-            ask.floor.store = self.store.identity().await.unwrap();
+            ask.floor.store = self.store.admin.identity().await.unwrap();
         }
-        self.store.lease(&ask).await
+        self.store.leases.lease(&ask).await
     }
 
     async fn lease(&self, size: u64) -> Grant {
@@ -314,7 +313,7 @@ impl Case {
 
     async fn floor(&self, revision: u64, next: u64) -> Floor {
         Floor {
-            store: self.store.identity().await.unwrap(),
+            store: self.store.admin.identity().await.unwrap(),
             mark: Mark { revision, next, ..Mark::default() },
         }
     }
@@ -344,7 +343,7 @@ impl Case {
     }
 
     async fn give_back_as(&self, back: &GiveBack) -> Result<Mark, StoreError> {
-        give_back_one(&*self.store, back).await
+        give_back_one(&self.store, back).await
     }
 
     /// A sign of life of an instance that has, and serves, nothing.
@@ -366,7 +365,7 @@ impl Case {
         skips_in: Range<u64>,
     ) -> Result<Confirmed, StoreError> {
         let space = self.space.clone();
-        self.store.confirm(&Confirm { space, reached, evidence, skips_in }).await
+        self.store.snapshots.confirm(&Confirm { space, reached, evidence, skips_in }).await
     }
 
     /// The ordinals that names occupy.
@@ -375,12 +374,12 @@ impl Case {
     }
 
     async fn mark(&self) -> Mark {
-        self.store.space(&self.space).await.unwrap().mark
+        self.store.spaces.space(&self.space).await.unwrap().mark
     }
 }
 
-async fn give_back_one(store: &dyn Store, back: &GiveBack) -> Result<Mark, StoreError> {
-    let mut answers = store.give_back(std::slice::from_ref(back)).await?;
+async fn give_back_one(store: &Store, back: &GiveBack) -> Result<Mark, StoreError> {
+    let mut answers = store.leases.give_back(std::slice::from_ref(back)).await?;
     assert_eq!(answers.len(), 1, "an answer for each");
     answers.remove(0)
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use keymill_engine::ServiceError;
 use keymill_engine::operations::{Filling, Service, Space, State};
 use keymill_engine::space::{Audit, Kind, SpaceSpec};
-use keymill_engine::store::key_rows::UsedPage;
-use keymill_engine::store::{LeasePage, Store};
+use keymill_engine::store::{LeasePage, UsedPage};
 
 use crate::unreliable::{Notes, Unreliable, setup};
 
@@ -85,9 +84,9 @@ async fn what_a_failed_take_had_drawn_is_given_back_at_a_clean_stop() {
     assert_eq!(space.at_hand(), 1_200);
     store.set_away(false);
     service.stop(Duration::from_secs(5)).await;
-    let record = store.space("tickets").await.unwrap();
+    let record = store.store().spaces.space("tickets").await.unwrap();
     assert!(record.returned.contains(800) && record.returned.contains(1_999), "{record:?}");
-    let later = Service::start(setup(store, &folder.path().join("later"))).await.unwrap();
+    let later = Service::start(setup(store.store(), &folder.path().join("later"))).await.unwrap();
     let told = later.explain("tickets", "000900").await.unwrap();
     assert_eq!(told.state, State::Unissued, "nobody was given it: {}", told.reason);
     let told = later.explain("tickets", "000799").await.unwrap();
@@ -128,7 +127,7 @@ async fn keys_whose_note_is_in_doubt_are_never_handed_out() {
     assert_eq!(taken, (110..210).collect::<Vec<u64>>());
     assert_eq!(on_record(&store).await, (0..210).collect::<Vec<u64>>(), "the lost ones, too");
     service.stop(Duration::from_secs(5)).await;
-    let returned = store.space("tickets").await.unwrap().returned;
+    let returned = store.store().spaces.space("tickets").await.unwrap().returned;
     assert!(!(0..210).any(|ordinal| returned.contains(ordinal)), "{returned:?}");
     assert!((210..1_000).all(|ordinal| returned.contains(ordinal)), "{returned:?}");
 }
@@ -137,7 +136,7 @@ async fn keys_whose_note_is_in_doubt_are_never_handed_out() {
 async fn a_large_take_of_a_space_with_tiny_leases_needs_few_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let store = Unreliable::open(folder.path()).await;
-    let service = Service::start(setup(store.clone(), folder.path())).await.unwrap();
+    let service = Service::start(setup(store.store(), folder.path())).await.unwrap();
     let tiny = SpaceSpec {
         lease_size_min: Some(1),
         lease_size_max: Some(1),
@@ -150,7 +149,7 @@ async fn a_large_take_of_a_space_with_tiny_leases_needs_few_of_them() {
     service.take(&space, 100_000, "", |_| count += 1).await.unwrap();
     assert_eq!(count, 100_000);
     let page = LeasePage { limit: 1_000, ..LeasePage::default() };
-    let leases = store.leases(&page).await.unwrap().len();
+    let leases = store.store().leases.leases(&page).await.unwrap().len();
     assert!(leases < 10, "{leases} leases for one take");
 }
 
@@ -201,7 +200,7 @@ async fn a_take_of_a_pool_that_fails_half_way_gives_its_keys_back_once() {
 
 async fn start(folder: &Path) -> (Arc<Unreliable>, Service) {
     let store = Unreliable::open(folder).await;
-    let mut setup = setup(store.clone(), folder);
+    let mut setup = setup(store.store(), folder);
     setup.limits.wait_max = WAIT;
     (store, Service::start(setup).await.unwrap())
 }
@@ -258,10 +257,10 @@ async fn first_of(service: &Service, space: &Arc<Space>) -> u64 {
 }
 
 /// The ordinals whose keys are on record as used.
-async fn on_record(store: &Unreliable) -> Vec<u64> {
+async fn on_record(store: &Arc<Unreliable>) -> Vec<u64> {
     let space = "tickets".to_owned();
     let page = UsedPage { space, from: None, to: None, caller: None, after: None, limit: 1_000 };
-    let used = store.keys().unwrap().used_page(&page).await.unwrap();
+    let used = store.store().rows.unwrap().use_log.used_page(&page).await.unwrap();
     let mut ordinals: Vec<u64> = used.iter().map(|used| used.key.parse().unwrap()).collect();
     ordinals.sort_unstable();
     ordinals

@@ -14,21 +14,20 @@ use keymill_core::Blocklist;
 use keymill_engine::instance::Instance;
 use keymill_engine::operations::{Limits, Setup};
 use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::key_rows::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyPlace,
-    Noted, Release, Retire, UsedKey, UsedPage, Uses,
-};
 use keymill_engine::store::{
-    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
-    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, Mark, MovedRow, MovedSpace,
-    NameBatch, NamePage, NamePurpose, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed, Created, DigestBatch,
+    Digested, Digests, Fill, Filled, Finding, Floor, Found, GiveBack, Grant, InstancePage,
+    InstanceRecord, Instances, KeyPlace, KeyRows, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark,
+    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names,
+    NewName, NewSpace, Noted, Opening, Place, Pools, Pulse, Release, Retire, Rows, RowsPage,
+    Snapshots, SpaceRecord, Spaces, Store, StoreError, UseLog, UsedKey, UsedPage, Uses, Window,
+    WindowAsk, WindowRelease, Windows,
 };
 
 /// A SQLite store behind a link that fails as a test says.
 #[derive(Debug)]
 pub(crate) struct Unreliable {
-    inner: Arc<dyn Store>,
+    inner: Store,
     away: AtomicBool,
     /// How many requests were refused because it is away.
     refused: AtomicU32,
@@ -65,6 +64,11 @@ impl Unreliable {
         })
     }
 
+    /// The store as an instance has it, over this link.
+    pub(crate) fn store(self: &Arc<Unreliable>) -> Store {
+        Store::of(self).with_rows(self)
+    }
+
     /// Refuses every request from now on, or none.
     pub(crate) fn set_away(&self, away: bool) {
         self.away.store(away, Ordering::SeqCst);
@@ -92,16 +96,16 @@ impl Unreliable {
         }
     }
 
-    fn up(&self) -> Result<&dyn Store, StoreError> {
+    fn up(&self) -> Result<&Store, StoreError> {
         if self.away.load(Ordering::SeqCst) {
             self.refused.fetch_add(1, Ordering::SeqCst);
             return Err(StoreError::Unavailable("the link is cut".to_owned()));
         }
-        Ok(&*self.inner)
+        Ok(&self.inner)
     }
 
-    fn rows(&self) -> Result<&dyn KeyStore, StoreError> {
-        Ok(self.up()?.keys().expect("SQLite keeps rows of keys"))
+    fn rows(&self) -> Result<&KeyRows, StoreError> {
+        Ok(self.up()?.rows.as_ref().expect("SQLite keeps rows of keys"))
     }
 
     /// Notes what was asked for and granted, and answers with it unless the answer is to be lost.
@@ -116,7 +120,7 @@ impl Unreliable {
 }
 
 /// An instance on a store, without a blocklist. It beats often where it beats at all.
-pub(crate) fn setup(store: Arc<dyn Store>, data_dir: &Path) -> Setup {
+pub(crate) fn setup(store: Store, data_dir: &Path) -> Setup {
     std::fs::create_dir_all(data_dir).unwrap();
     Setup {
         store,
@@ -137,27 +141,75 @@ pub(crate) fn setup(store: Arc<dyn Store>, data_dir: &Path) -> Setup {
 }
 
 #[async_trait]
-impl Store for Unreliable {
+impl Leases for Unreliable {
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let grant = self.up()?.lease(ask).await?;
+        let grant = self.up()?.leases.lease(ask).await?;
         self.answer(ask.size, grant.ordinals.end - grant.ordinals.start, grant)
     }
 
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        self.up()?.leases.give_back(backs).await
+    }
+
+    async fn lease_of(&self, s: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        self.up()?.leases.lease_of(s, ordinal).await
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        self.up()?.leases.leases(page).await
+    }
+}
+
+#[async_trait]
+impl Windows for Unreliable {
     async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let window = self.up()?.window(ask).await?;
+        let window = self.up()?.windows.window(ask).await?;
         self.answer(ask.length, window.ticks.end - window.ticks.start, window)
     }
 
-    async fn identity(&self) -> Result<String, StoreError> {
-        self.up()?.identity().await
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        self.up()?.windows.clock_ms(own_ms).await
     }
 
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        self.up()?.windows.release_window(release).await
+    }
+}
+
+#[async_trait]
+impl UseLog for Unreliable {
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let notes = *self.notes.lock().unwrap();
+        if notes == Notes::Refused {
+            return Err(StoreError::Unavailable("the note was refused".to_owned()));
+        }
+        let noted = self.rows()?.use_log.note(uses).await?;
+        if notes == Notes::Lost {
+            return Err(StoreError::InDoubt("the answer was lost".to_owned()));
+        }
+        Ok(noted)
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        self.rows()?.use_log.retire(retire).await
+    }
+
+    async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
+        self.rows()?.use_log.used_page(page).await
+    }
+}
+
+#[async_trait]
+impl Spaces for Unreliable {
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
-        self.up()?.create(new, floor).await
+        self.up()?.spaces.create(new, floor).await
     }
 
     async fn tune(&self, s: &str, t: &Tuning, f: &Floor) -> Result<SpaceRecord, StoreError> {
-        self.up()?.tune(s, t, f).await
+        self.up()?.spaces.tune(s, t, f).await
     }
 
     async fn grow(
@@ -167,54 +219,38 @@ impl Store for Unreliable {
         capacity: u64,
         floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
-        self.up()?.grow(space, definition, capacity, floor).await
+        self.up()?.spaces.grow(space, definition, capacity, floor).await
     }
 
     async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
-        self.up()?.space(space).await
+        self.up()?.spaces.space(space).await
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        self.up()?.spaces().await
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[GiveBack],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        self.up()?.give_back(backs).await
-    }
-
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        self.up()?.confirm(what).await
-    }
-
-    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
-        self.up()?.clock_ms(own_ms).await
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        self.up()?.release_window(release).await
+        self.up()?.spaces.spaces().await
     }
 
     async fn advance(&self, s: &str, to: Mark, by: &Instance) -> Result<SpaceRecord, StoreError> {
-        self.up()?.advance(s, to, by).await
+        self.up()?.spaces.advance(s, to, by).await
     }
 
     async fn report_sighting(&self, s: &str, by: &str, seen: Mark) -> Result<(), StoreError> {
-        self.up()?.report_sighting(s, by, seen).await
+        self.up()?.spaces.report_sighting(s, by, seen).await
     }
 
     async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
-        self.up()?.sighted(space).await
+        self.up()?.spaces.sighted(space).await
     }
 
     async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        self.up()?.seal(space, floor).await
+        self.up()?.spaces.seal(space, floor).await
     }
+}
 
+#[async_trait]
+impl Names for Unreliable {
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        self.up()?.add_names(batch).await
+        self.up()?.names.add_names(batch).await
     }
 
     async fn remove_name(
@@ -224,11 +260,30 @@ impl Store for Unreliable {
         owner: &str,
         floor: &Floor,
     ) -> Result<Option<NameRecord>, StoreError> {
-        self.up()?.remove_name(space, key, owner, floor).await
+        self.up()?.names.remove_name(space, key, owner, floor).await
     }
 
     async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        self.up()?.named(space, name).await
+        self.up()?.names.named(space, name).await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        self.up()?.names.names(page).await
+    }
+
+    fn names_max(&self, purpose: NamePurpose) -> usize {
+        self.inner.names.names_max(purpose)
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        self.up()?.names.count_names(space).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for Unreliable {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        self.up()?.snapshots.confirm(what).await
     }
 
     async fn unplaced(
@@ -238,129 +293,101 @@ impl Store for Unreliable {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.up()?.unplaced(space, reached, after, limit).await
-    }
-
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        self.up()?.names(page).await
-    }
-
-    fn names_max(&self, purpose: NamePurpose) -> usize {
-        self.inner.names_max(purpose)
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        self.up()?.count_names(space).await
-    }
-
-    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
-        self.up()?.moved_rows(page).await
-    }
-
-    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
-        self.up()?.begin_import(space).await
-    }
-
-    async fn import_rows(&self, s: &str, from: &str, rows: &[MovedRow]) -> Result<(), StoreError> {
-        self.up()?.import_rows(s, from, rows).await
-    }
-
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        self.up()?.finish_import(space).await
-    }
-
-    async fn lease_of(&self, s: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        self.up()?.lease_of(s, ordinal).await
-    }
-
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        self.up()?.leases(page).await
-    }
-
-    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
-        self.up()?.heartbeat(pulse).await
-    }
-
-    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        self.up()?.instances(page).await
-    }
-
-    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
-        self.up()?.secret(candidate).await
-    }
-
-    async fn forget_secret(&self) -> Result<(), StoreError> {
-        self.up()?.forget_secret().await
-    }
-
-    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        self.up()?.check().await
-    }
-
-    fn keys(&self) -> Option<&dyn KeyStore> {
-        Some(self)
-    }
-
-    fn place(&self) -> Place {
-        self.inner.place()
+        self.up()?.snapshots.unplaced(space, reached, after, limit).await
     }
 }
 
 #[async_trait]
-impl KeyStore for Unreliable {
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let notes = *self.notes.lock().unwrap();
-        if notes == Notes::Refused {
-            return Err(StoreError::Unavailable("the note was refused".to_owned()));
-        }
-        let noted = self.rows()?.note(uses).await?;
-        if notes == Notes::Lost {
-            return Err(StoreError::InDoubt("the answer was lost".to_owned()));
-        }
-        Ok(noted)
+impl Moves for Unreliable {
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        self.up()?.moves.moved_rows(page).await
     }
 
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        self.up()?.moves.begin_import(space).await
+    }
+
+    async fn import_rows(&self, s: &str, from: &str, rows: &[MovedRow]) -> Result<(), StoreError> {
+        self.up()?.moves.import_rows(s, from, rows).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        self.up()?.moves.finish_import(space).await
+    }
+}
+
+#[async_trait]
+impl Instances for Unreliable {
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        self.up()?.instances.heartbeat(pulse).await
+    }
+
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        self.up()?.instances.instances(page).await
+    }
+}
+
+#[async_trait]
+impl Admin for Unreliable {
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.up()?.admin.identity().await
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.up()?.admin.secret(candidate).await
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        self.up()?.admin.forget_secret().await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.up()?.admin.check().await
+    }
+
+    fn place(&self) -> Place {
+        self.inner.admin.place()
+    }
+}
+
+#[async_trait]
+impl Pools for Unreliable {
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
-        self.rows()?.fill(fill).await
+        self.rows()?.pools.fill(fill).await
     }
 
     async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
-        self.rows()?.claim(ask).await
+        self.rows()?.pools.claim(ask).await
     }
 
     async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
-        self.rows()?.release(back).await
-    }
-
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        self.rows()?.retire(retire).await
+        self.rows()?.pools.release(back).await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
-        self.rows()?.available(space).await
+        self.rows()?.pools.available(space).await
     }
 
     async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
-        self.rows()?.find(at).await
+        self.rows()?.pools.find(at).await
     }
 
     async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
-        self.rows()?.imported(space, key).await
+        self.rows()?.pools.imported(space, key).await
     }
 
     async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError> {
-        self.rows()?.available_page(page).await
-    }
-
-    async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
-        self.rows()?.used_page(page).await
-    }
-
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        self.rows()?.digest(batch).await
+        self.rows()?.pools.available_page(page).await
     }
 
     fn fill_max(&self) -> u64 {
-        self.inner.keys().expect("SQLite keeps rows of keys").fill_max()
+        self.inner.rows.as_ref().expect("SQLite keeps rows of keys").pools.fill_max()
+    }
+}
+
+#[async_trait]
+impl Digests for Unreliable {
+    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+        self.rows()?.digests.digest(batch).await
     }
 }

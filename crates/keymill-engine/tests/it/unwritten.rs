@@ -11,7 +11,7 @@ use crate::unreliable::{Unreliable, setup};
 async fn every_key_is_written_once_whichever_takes_are_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let store = Unreliable::open(folder.path()).await;
-    let service = Service::start(setup(store, folder.path())).await.unwrap();
+    let service = Service::start(setup(store.store(), folder.path())).await.unwrap();
     let wanted = SpaceSpec {
         kind: Some(Kind::Sequential),
         alphabet: Some("decimal".to_owned()),
@@ -47,7 +47,7 @@ async fn as_many_keys_and_bytes_are_written_as_were_promised() {
     let store = Unreliable::open(folder.path()).await;
     // Two letters: of the keys with five, about one in ten is blocked.
     let blocklist = Blocklist::new(["ab", "cd", "ef"]).unwrap();
-    let setup = Setup { blocklist, ..setup(store, folder.path()) };
+    let setup = Setup { blocklist, ..setup(store.store(), folder.path()) };
     let service = Service::start(setup).await.unwrap();
     let hex = SpaceSpec {
         alphabet: Some("hex".to_owned()),

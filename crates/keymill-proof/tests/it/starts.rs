@@ -7,7 +7,7 @@ use std::process::Command;
 
 use keymill_proof::{Server, ServerSpec};
 
-use super::{Received, eventually, put, take};
+use super::{Received, put, take};
 
 #[test]
 fn an_instance_whose_file_gets_a_second_link_warns_once_and_goes_on() {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 use keymill_engine::operations::Service;
 use keymill_engine::space::{Audit, Kind};
-use keymill_engine::store::key_rows::{UsedKey, UsedPage};
+use keymill_engine::store::{UsedKey, UsedPage};
 
 use super::args::{AuditCommand, ExportFormat};
 use super::output::{Data, is_quiet};

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 use keymill_engine::operations::{Filling, ImportInto, Service};
-use keymill_engine::store::key_rows::AvailablePage;
+use keymill_engine::store::AvailablePage;
 
 use super::args::PoolCommand;
 use super::figures::counted;

@@ -24,7 +24,8 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
     }
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(&config, opening).await?;
-    let Some(text) = store.secret(None).await.map_err(ServiceError::from)?.map(Zeroizing::new)
+    let Some(text) =
+        store.admin.secret(None).await.map_err(ServiceError::from)?.map(Zeroizing::new)
     else {
         bail!(
             "the store keeps no secret: it was given by KEYMILL_SECRET or secret_file, or exported before"
@@ -37,7 +38,7 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
     write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     note!("keymill: wrote the secret to {}; set `secret_file` to it", file.display());
     if forget {
-        store.forget_secret().await.map_err(ServiceError::from)?;
+        store.admin.forget_secret().await.map_err(ServiceError::from)?;
         note!(
             "keymill: removed the secret from the store: without that file, keyspaces cannot be served"
         );

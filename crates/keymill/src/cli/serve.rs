@@ -89,14 +89,14 @@ async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceR
 async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
-    refuse_forgotten(config, &*store).await?;
-    if config.new_store && !store.place().created {
+    refuse_forgotten(config, &store).await?;
+    if config.new_store && !store.admin.place().created {
         tracing::warn!(
             "--new-store is for the first start, and this store is there already: leave it out, or a \
              store that is lost later is not noticed"
         );
     }
-    let findings = store.check().await.map_err(ServiceError::from)?;
+    let findings = store.admin.check().await.map_err(ServiceError::from)?;
     let unsafe_store = check_safety(&findings, allow_unsafe)?;
     let service = Service::start(config.setup(store, unsafe_store)).await?;
     for (name, wanted) in &config.spaces {

@@ -22,7 +22,7 @@ pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result
 async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(config, opening).await?;
-    let identity = store.identity().await.map_err(ServiceError::from)?;
+    let identity = store.admin.identity().await.map_err(ServiceError::from)?;
     println!("{identity}");
     Ok(ExitCode::SUCCESS)
 }
@@ -30,9 +30,9 @@ async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, migrate: false, ..Opening::default() };
     let store = open_store(config, opening).await?;
-    let applied = store.migrate().await.map_err(ServiceError::from)?;
+    let applied = store.admin.migrate().await.map_err(ServiceError::from)?;
     if applied.is_empty() {
-        eprintln!("keymill: the schema of {} is up to date", store.place().location);
+        eprintln!("keymill: the schema of {} is up to date", store.admin.place().location);
     }
     for name in applied {
         println!("{name}");

@@ -1,7 +1,6 @@
 //! What a service in a test of the binary is made of.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use keymill_core::Blocklist;
@@ -9,7 +8,7 @@ use keymill_engine::operations::{Limits, Setup};
 use keymill_engine::store::Store;
 
 /// An instance on a store, without a blocklist. It beats often where it beats at all.
-pub(crate) fn setup(store: Arc<dyn Store>, data_dir: &Path) -> Setup {
+pub(crate) fn setup(store: Store, data_dir: &Path) -> Setup {
     std::fs::create_dir_all(data_dir).unwrap();
     Setup {
         store,

@@ -6,9 +6,10 @@ use super::connection::Server;
 use super::key_rows::{KEYS_MAX, claimed_from};
 use super::rows::{self, mark_from, used_from};
 use super::{RedisStore, guard};
-use crate::store::key_rows::{Claim, ClaimAsk, KeyPlace, Release, Retire, UsedKey};
 use crate::store::values::millis;
-use crate::store::{ERA, Mark, StoreError, next_era};
+use crate::store::{
+    Claim, ClaimAsk, ERA, KeyPlace, Mark, Release, Retire, StoreError, UsedKey, next_era,
+};
 
 impl RedisStore {
     pub(super) async fn claim_over(

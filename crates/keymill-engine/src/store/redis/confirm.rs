@@ -135,7 +135,7 @@ fn is_on_record(what: &Confirm, found: &[String]) -> Result<bool, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::key_rows::KeyPlace;
+    use crate::store::KeyPlace;
 
     #[test]
     fn only_what_the_change_has_left_is_on_record() {

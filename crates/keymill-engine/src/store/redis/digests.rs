@@ -6,8 +6,7 @@ use super::connection::Server;
 use super::key_paths::digest_field;
 use super::rows::{self, mark_from};
 use super::{RedisStore, guard};
-use crate::store::StoreError;
-use crate::store::key_rows::{DigestBatch, DigestKey, Digested};
+use crate::store::{DigestBatch, DigestKey, Digested, StoreError};
 
 impl RedisStore {
     pub(super) async fn digest_over(

@@ -19,10 +19,10 @@ use super::key_rows::claimed_from;
 use super::rows::{self, Fields, lease_from, name_from, used_from};
 use super::windows::worker_from;
 use crate::space::Kind;
-use crate::store::key_rows::{Claimed, KeyId, UsedKey, first_id};
 use crate::store::values::{from_json, time};
 use crate::store::{
-    LeaseRecord, MovedRow, NameRecord, Part, Rows, RowsPage, SpaceRecord, StoreError,
+    Claimed, KeyId, LeaseRecord, MovedRow, NameRecord, Part, Rows, RowsPage, SpaceRecord,
+    StoreError, UsedKey, first_id,
 };
 
 /// Where the ids of a pool's keys begin within their era, once the keyspace was advanced. Places go on
@@ -264,8 +264,8 @@ mod tests {
     use jiff::Timestamp;
 
     use crate::space::{Definition, Tuning};
-    use crate::store::key_rows::{FILL_MAX, key_id};
     use crate::store::{ERA, Mark, Ranges};
+    use crate::store::{FILL_MAX, key_id};
 
     #[test]
     fn an_id_lies_in_the_era_of_its_space_and_is_that_of_no_later_fill() {

@@ -18,9 +18,8 @@ use super::rows::reply;
 use super::windows::row as worker_row;
 use crate::instance::Instance;
 use crate::space::Kind;
-use crate::store::key_rows::{FILL_MAX, KeyId};
 use crate::store::values::json;
-use crate::store::{Created, ERA, MovedRow, MovedSpace, SpaceRecord, StoreError};
+use crate::store::{Created, ERA, FILL_MAX, KeyId, MovedRow, MovedSpace, SpaceRecord, StoreError};
 
 /// The most rows of one script: others wait for as long as it runs.
 const ROWS_MAX: usize = 250;

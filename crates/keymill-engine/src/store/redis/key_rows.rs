@@ -17,12 +17,12 @@ use super::connection::Server;
 use super::rows::{self, field, fields, used_from};
 use super::{RedisStore, guard};
 use crate::space::skips::without;
-use crate::store::key_rows::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyId,
-    KeyPlace, KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses,
-};
 use crate::store::values::json;
-use crate::store::{Mark, NamePurpose, NewName, Store, StoreError};
+use crate::store::{
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Found,
+    KeyId, KeyPlace, Mark, NamePurpose, Names, NewName, Noted, Pools, Release, Retire, StoreError,
+    UseLog, UsedKey, UsedPage, Uses,
+};
 
 /// The most keys of one script: others wait for as long as it runs.
 pub(super) const KEYS_MAX: usize = 5_000;
@@ -32,7 +32,7 @@ const FILL_TRIES: u32 = 20;
 const CHUNK: usize = 1_000;
 
 #[async_trait]
-impl KeyStore for RedisStore {
+impl Pools for RedisStore {
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
         self.with_connection(|connection| async move { self.fill_over(&connection, fill).await })
             .await
@@ -47,21 +47,6 @@ impl KeyStore for RedisStore {
     async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
         self.with_connection(|connection| async move { self.release_over(&connection, back).await })
             .await
-    }
-
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        Err(StoreError::Broken(format!(
-            "Redis does not record single keys before they are handed out, which `{}` needs; use \
-             SQLite, PostgreSQL or MySQL",
-            uses.space
-        )))
-    }
-
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        self.with_connection(
-            |connection| async move { self.retire_over(&connection, retire).await },
-        )
-        .await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
@@ -97,6 +82,28 @@ impl KeyStore for RedisStore {
         answer.chunks_exact(2).map(|pair| claimed_from(&pair[1], &pair[0])).collect()
     }
 
+    fn fill_max(&self) -> u64 {
+        KEYS_MAX as u64
+    }
+}
+
+#[async_trait]
+impl UseLog for RedisStore {
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        Err(StoreError::Broken(format!(
+            "Redis does not record single keys before they are handed out, which `{}` needs; use \
+             SQLite, PostgreSQL or MySQL",
+            uses.space
+        )))
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        self.with_connection(
+            |connection| async move { self.retire_over(&connection, retire).await },
+        )
+        .await
+    }
+
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
         let connection = self.connection().await?;
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
@@ -126,17 +133,16 @@ impl KeyStore for RedisStore {
         }
     }
 
-    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
-        self.with_connection(|connection| async move { self.digest_over(&connection, batch).await })
-            .await
-    }
-
     fn notes_keys(&self) -> bool {
         false
     }
+}
 
-    fn fill_max(&self) -> u64 {
-        KEYS_MAX as u64
+#[async_trait]
+impl Digests for RedisStore {
+    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
+        self.with_connection(|connection| async move { self.digest_over(&connection, batch).await })
+            .await
     }
 }
 

@@ -5,11 +5,10 @@ use std::ops::Range;
 
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
-use crate::store::key_rows::UsedKey;
 use crate::store::values::{from_json, time};
 use crate::store::{
     History, InstanceRecord, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, Ranges,
-    SpaceRecord, StoreError,
+    SpaceRecord, StoreError, UsedKey,
 };
 
 pub(super) type Fields = HashMap<String, String>;

@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::instance::Instance;
-use crate::store::export::{MovedRow, RowsPage};
-use crate::store::key_rows::{ERA_MAX, KeyId, first_id};
-use crate::store::{ERA, SpaceRecord, StoreError};
+use crate::store::{ERA, ERA_MAX, KeyId, MovedRow, RowsPage, SpaceRecord, StoreError, first_id};
 
 /// How many digits an input has: 32 bytes in hexadecimal.
 const INPUT_DIGITS: usize = 64;
@@ -70,7 +68,7 @@ pub(in crate::store) fn holders(rows: &[MovedRow]) -> BTreeMap<&str, (&Instance,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::export::Part;
+    use crate::store::Part;
 
     #[test]
     fn a_page_begins_after_a_number_or_with_the_first_of_all() {

@@ -50,10 +50,11 @@ use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{json, signed, time};
 use crate::store::{
-    Beat, Confirm, Confirmed, Created, Evidence, Finding, Floor, GiveBack, Grant, InstancePage,
-    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, Mark, MovedRow, MovedSpace,
-    NameBatch, NamePage, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Purpose,
-    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, connections,
+    Admin, Beat, Confirm, Confirmed, Created, Evidence, Finding, Floor, GiveBack, Grant,
+    InstancePage, InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark,
+    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named, Names, NewName, NewSpace,
+    Opening, Place, Pulse, Purpose, Rows, RowsPage, Snapshots, SpaceRecord, Spaces, StoreError,
+    Window, WindowAsk, WindowRelease, Windows, connections,
 };
 
 /// A MySQL or MariaDB database as a store.
@@ -119,13 +120,7 @@ impl MysqlStore {
 }
 
 #[async_trait]
-impl Store for MysqlStore {
-    async fn identity(&self) -> Result<String, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.identity().await;
-        tx.finish_reading(answer).await
-    }
-
+impl Spaces for MysqlStore {
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.create(new, floor).await;
@@ -171,50 +166,6 @@ impl Store for MysqlStore {
         let mut tx = self.begin_reading().await?;
         let answer = tx.spaces().await;
         tx.finish_reading(answer).await
-    }
-
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = match tx.lease(ask).await {
-            // These answers commit too: they may have closed the leases that were spent.
-            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
-            answer => answer.map(Ok),
-        };
-        tx.finish(answer).await?
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[GiveBack],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.give_back(backs).await;
-        tx.finish(answer).await
-    }
-
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        let answer = self.confirm_once(what).await;
-        if self.is_to_be_asked_again(&answer) {
-            return self.confirm_once(what).await;
-        }
-        answer
-    }
-
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.window(ask).await;
-        tx.finish(answer).await
-    }
-
-    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
-        let rows = self.connection().await?.query(windows::CLOCK, ()).await?;
-        Ok(rows::column(&rows[0], 0))
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.release_window(release).await;
-        tx.finish(answer).await
     }
 
     async fn advance(
@@ -270,7 +221,67 @@ impl Store for MysqlStore {
         let answer = answer.await;
         tx.finish(answer).await
     }
+}
 
+#[async_trait]
+impl Leases for MysqlStore {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = match tx.lease(ask).await {
+            // These answers commit too: they may have closed the leases that were spent.
+            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
+            answer => answer.map(Ok),
+        };
+        tx.finish(answer).await?
+    }
+
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.give_back(backs).await;
+        tx.finish(answer).await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        let params = params! { space, "ordinal" => signed(ordinal) };
+        let rows = self.connection().await?.query(LEASE_OF, params).await?;
+        Ok(rows.first().map(lease_from))
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        let (after, lease) = page.after.clone().unwrap_or_default();
+        let params = params! {
+            "space" => page.space.clone(), after, "lease" => signed(lease), "limit" => page.limit,
+        };
+        let rows = self.connection().await?.query(LEASE_PAGE, params).await?;
+        Ok(rows.iter().map(lease_from).collect())
+    }
+}
+
+#[async_trait]
+impl Windows for MysqlStore {
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.window(ask).await;
+        tx.finish(answer).await
+    }
+
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        let rows = self.connection().await?.query(windows::CLOCK, ()).await?;
+        Ok(rows::column(&rows[0], 0))
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.release_window(release).await;
+        tx.finish(answer).await
+    }
+}
+
+#[async_trait]
+impl Names for MysqlStore {
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.add_names(batch).await;
@@ -295,6 +306,36 @@ impl Store for MysqlStore {
         tx.finish_reading(answer).await
     }
 
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let params = params! {
+            "space" => &page.space,
+            "purpose" => page.purpose.name(),
+            "removed" => page.removed,
+            // No key is empty.
+            "after" => page.after.as_deref().unwrap_or_default(),
+            "limit" => page.limit,
+        };
+        let rows = self.connection().await?.query(NAME_PAGE, params).await?;
+        Ok(rows.iter().map(name_from).collect())
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.count_names(space).await;
+        tx.finish_reading(answer).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for MysqlStore {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let answer = self.confirm_once(what).await;
+        if self.is_to_be_asked_again(&answer) {
+            return self.confirm_once(what).await;
+        }
+        answer
+    }
+
     async fn unplaced(
         &self,
         space: &str,
@@ -310,35 +351,42 @@ impl Store for MysqlStore {
         }
         answer
     }
+}
 
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        let params = params! {
-            "space" => &page.space,
-            "purpose" => page.purpose.name(),
-            "removed" => page.removed,
-            // No key is empty.
-            "after" => page.after.as_deref().unwrap_or_default(),
-            "limit" => page.limit,
-        };
-        let rows = self.connection().await?.query(NAME_PAGE, params).await?;
-        Ok(rows.iter().map(name_from).collect())
+#[async_trait]
+impl Moves for MysqlStore {
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        let mut tx = self.begin_reading().await?;
+        let answer = tx.moved_rows(page).await;
+        tx.finish_reading(answer).await
     }
 
-    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        let params = params! { space, "ordinal" => signed(ordinal) };
-        let rows = self.connection().await?.query(LEASE_OF, params).await?;
-        Ok(rows.first().map(lease_from))
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.begin_import(space).await;
+        tx.finish(answer).await
     }
 
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        let (after, lease) = page.after.clone().unwrap_or_default();
-        let params = params! {
-            "space" => page.space.clone(), after, "lease" => signed(lease), "limit" => page.limit,
-        };
-        let rows = self.connection().await?.query(LEASE_PAGE, params).await?;
-        Ok(rows.iter().map(lease_from).collect())
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.import_rows(space, importing, rows).await;
+        tx.finish(answer).await
     }
 
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.finish_import(space).await;
+        tx.finish(answer).await
+    }
+}
+
+#[async_trait]
+impl Instances for MysqlStore {
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.heartbeat(pulse).await;
@@ -355,6 +403,15 @@ impl Store for MysqlStore {
             stopped_at: column::<Option<i64>>(row, 7).map(time),
         };
         Ok(rows.iter().map(record).collect())
+    }
+}
+
+#[async_trait]
+impl Admin for MysqlStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.identity().await;
+        tx.finish_reading(answer).await
     }
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
@@ -389,48 +446,9 @@ impl Store for MysqlStore {
         self.pool.manager().migrate().await
     }
 
-    fn keys(&self) -> Option<&dyn KeyStore> {
-        Some(self)
-    }
-
     fn place(&self) -> Place {
         let location = self.pool.manager().shown();
         Place { kind: "mysql", location, created: self.created }
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        let mut tx = self.begin_reading().await?;
-        let answer = tx.count_names(space).await;
-        tx.finish_reading(answer).await
-    }
-
-    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
-        let mut tx = self.begin_reading().await?;
-        let answer = tx.moved_rows(page).await;
-        tx.finish_reading(answer).await
-    }
-
-    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.begin_import(space).await;
-        tx.finish(answer).await
-    }
-
-    async fn import_rows(
-        &self,
-        space: &str,
-        importing: &str,
-        rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.import_rows(space, importing, rows).await;
-        tx.finish(answer).await
-    }
-
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.finish_import(space).await;
-        tx.finish(answer).await
     }
 }
 

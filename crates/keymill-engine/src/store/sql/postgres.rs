@@ -54,10 +54,11 @@ use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{json, signed, time};
 use crate::store::{
-    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
-    InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, Mark, MovedRow, MovedSpace,
-    NameBatch, NamePage, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse, Purpose,
-    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease, connections,
+    Admin, Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
+    InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark, MovedRow,
+    MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named, Names, NewName, NewSpace, Opening,
+    Place, Pulse, Purpose, Rows, RowsPage, Snapshots, SpaceRecord, Spaces, StoreError, Window,
+    WindowAsk, WindowRelease, Windows, connections,
 };
 
 /// A PostgreSQL database as a store.
@@ -129,13 +130,7 @@ impl PostgresStore {
 }
 
 #[async_trait]
-impl Store for PostgresStore {
-    async fn identity(&self) -> Result<String, StoreError> {
-        let tx = self.look().await?;
-        let identity = tx.identity().to_owned();
-        tx.end(Ok(identity)).await
-    }
-
+impl Spaces for PostgresStore {
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
         let tx = self.begin().await?;
         let answer = tx.create(new, floor).await;
@@ -182,48 +177,6 @@ impl Store for PostgresStore {
         let answer = tx.query(SPACES, &[]).await;
         let rows = tx.end(answer).await?;
         rows.iter().map(|row| space_from(row, history)).collect()
-    }
-
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let tx = self.begin().await?;
-        let answer = match tx.lease(ask).await {
-            // These answers commit too: they may have closed the leases that were spent.
-            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
-            answer => answer.map(Ok),
-        };
-        tx.finish(answer).await?
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[GiveBack],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.give_back(backs).await;
-        tx.finish(answer).await
-    }
-
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        let answer = self.confirm_once(what).await;
-        or_again(answer, self.confirm_once(what)).await
-    }
-
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.window(ask).await;
-        tx.finish(answer).await
-    }
-
-    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
-        let row = self.connection().await?.inspect(windows::CLOCK).await?;
-        let clock = row.get(0).and_then(|millis| millis.parse().ok());
-        clock.ok_or_else(|| StoreError::Broken("the server's clock shows no time".to_owned()))
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.release_window(release).await;
-        tx.finish(answer).await
     }
 
     async fn advance(
@@ -278,7 +231,65 @@ impl Store for PostgresStore {
         let answer = answer.await;
         tx.finish(answer).await
     }
+}
 
+#[async_trait]
+impl Leases for PostgresStore {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let tx = self.begin().await?;
+        let answer = match tx.lease(ask).await {
+            // These answers commit too: they may have closed the leases that were spent.
+            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
+            answer => answer.map(Ok),
+        };
+        tx.finish(answer).await?
+    }
+
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.give_back(backs).await;
+        tx.finish(answer).await
+    }
+
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        let rows = self.read(LEASE_OF, &[&space, &signed(ordinal)]).await?;
+        Ok(rows.first().map(lease_from))
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        let (space, lease) = page.after.clone().unwrap_or_default();
+        let limit = i64::from(page.limit);
+        let rows = self.read(LEASE_PAGE, &[&page.space, &space, &signed(lease), &limit]).await?;
+        Ok(rows.iter().map(lease_from).collect())
+    }
+}
+
+#[async_trait]
+impl Windows for PostgresStore {
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.window(ask).await;
+        tx.finish(answer).await
+    }
+
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        let row = self.connection().await?.inspect(windows::CLOCK).await?;
+        let clock = row.get(0).and_then(|millis| millis.parse().ok());
+        clock.ok_or_else(|| StoreError::Broken("the server's clock shows no time".to_owned()))
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.release_window(release).await;
+        tx.finish(answer).await
+    }
+}
+
+#[async_trait]
+impl Names for PostgresStore {
     async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
         let tx = self.begin().await?;
         let answer = tx.add_names(batch).await;
@@ -303,6 +314,28 @@ impl Store for PostgresStore {
         tx.end(answer).await
     }
 
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let (purpose, limit) = (page.purpose.name(), i64::from(page.limit));
+        let after = page.after.as_deref().unwrap_or_default();
+        let sql = if page.removed { NAME_PAGE_REMOVED } else { NAME_PAGE };
+        let rows = self.read(sql, &[&page.space, &purpose, &after, &limit]).await?;
+        Ok(rows.iter().map(name_from).collect())
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.count_names(space).await;
+        tx.end(answer).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for PostgresStore {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let answer = self.confirm_once(what).await;
+        or_again(answer, self.confirm_once(what)).await
+    }
+
     async fn unplaced(
         &self,
         space: &str,
@@ -314,27 +347,42 @@ impl Store for PostgresStore {
         let answer = self.unplaced_once(space, reached, after, limit).await;
         or_again(answer, self.unplaced_once(space, reached, after, limit)).await
     }
+}
 
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        let (purpose, limit) = (page.purpose.name(), i64::from(page.limit));
-        let after = page.after.as_deref().unwrap_or_default();
-        let sql = if page.removed { NAME_PAGE_REMOVED } else { NAME_PAGE };
-        let rows = self.read(sql, &[&page.space, &purpose, &after, &limit]).await?;
-        Ok(rows.iter().map(name_from).collect())
+#[async_trait]
+impl Moves for PostgresStore {
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        let tx = self.look().await?;
+        let answer = tx.moved_rows(page).await;
+        tx.end(answer).await
     }
 
-    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        let rows = self.read(LEASE_OF, &[&space, &signed(ordinal)]).await?;
-        Ok(rows.first().map(lease_from))
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.begin_import(space).await;
+        tx.finish(answer).await
     }
 
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        let (space, lease) = page.after.clone().unwrap_or_default();
-        let limit = i64::from(page.limit);
-        let rows = self.read(LEASE_PAGE, &[&page.space, &space, &signed(lease), &limit]).await?;
-        Ok(rows.iter().map(lease_from).collect())
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.import_rows(space, importing, rows).await;
+        tx.finish(answer).await
     }
 
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.finish_import(space).await;
+        tx.finish(answer).await
+    }
+}
+
+#[async_trait]
+impl Instances for PostgresStore {
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let tx = self.begin().await?;
         let answer = tx.heartbeat(pulse).await;
@@ -351,6 +399,15 @@ impl Store for PostgresStore {
             stopped_at: row.get::<_, Option<i64>>(7).map(time),
         };
         Ok(rows.iter().map(record).collect())
+    }
+}
+
+#[async_trait]
+impl Admin for PostgresStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        let tx = self.look().await?;
+        let identity = tx.identity().to_owned();
+        tx.end(Ok(identity)).await
     }
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
@@ -380,48 +437,9 @@ impl Store for PostgresStore {
         self.pool.manager().migrate().await
     }
 
-    fn keys(&self) -> Option<&dyn KeyStore> {
-        Some(self)
-    }
-
     fn place(&self) -> Place {
         let location = self.pool.manager().shown();
         Place { kind: "postgres", location, created: self.created }
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        let tx = self.look().await?;
-        let answer = tx.count_names(space).await;
-        tx.end(answer).await
-    }
-
-    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
-        let tx = self.look().await?;
-        let answer = tx.moved_rows(page).await;
-        tx.end(answer).await
-    }
-
-    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.begin_import(space).await;
-        tx.finish(answer).await
-    }
-
-    async fn import_rows(
-        &self,
-        space: &str,
-        importing: &str,
-        rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.import_rows(space, importing, rows).await;
-        tx.finish(answer).await
-    }
-
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.finish_import(space).await;
-        tx.finish(answer).await
     }
 }
 

@@ -50,10 +50,11 @@ use crate::space::{Definition, Tuning};
 use crate::store::floor_file::FileLock;
 use crate::store::values::{json, now, signed, time};
 use crate::store::{
-    Beat, Confirm, Confirmed, Created, Evidence, Finding, Floor, GiveBack, Grant, History,
-    InstancePage, InstanceRecord, KeyStore, LeaseAsk, LeasePage, LeaseRecord, Mark, MovedRow,
-    MovedSpace, NameBatch, NamePage, NameRecord, Named, NewName, NewSpace, Opening, Place, Pulse,
-    Rows, RowsPage, SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Admin, Beat, Confirm, Confirmed, Created, Evidence, Finding, Floor, GiveBack, Grant, History,
+    InstancePage, InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark,
+    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named, Names, NewName, NewSpace,
+    Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord, Spaces, StoreError, Window,
+    WindowAsk, WindowRelease, Windows,
 };
 
 /// How long to wait for another process that makes the schema.
@@ -129,11 +130,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
-    async fn identity(&self) -> Result<String, StoreError> {
-        self.read(identity).await
-    }
-
+impl Spaces for SqliteStore {
     async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
         let (new, floor) = (new.clone(), floor.clone());
         self.change(move |tx| {
@@ -196,39 +193,6 @@ impl Store for SqliteStore {
         self.read(all_spaces).await
     }
 
-    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let ask = ask.clone();
-        self.change(move |tx| match tx.lease(&ask) {
-            // These answers commit too: they may have closed the leases that were spent.
-            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
-            answer => answer.map(Ok),
-        })
-        .await?
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[GiveBack],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        let backs = backs.to_vec();
-        self.change(move |tx| tx.give_back_all(&backs)).await
-    }
-
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        let what = what.clone();
-        self.look(move |tx| tx.confirm(&what)).await
-    }
-
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        let ask = ask.clone();
-        self.change(move |tx| tx.window(&ask)).await
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        let release = release.clone();
-        self.change(move |tx| tx.release_window(&release)).await
-    }
-
     async fn advance(
         &self,
         space: &str,
@@ -263,74 +227,26 @@ impl Store for SqliteStore {
         })
         .await
     }
+}
 
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        let batch = batch.clone();
-        self.change(move |tx| tx.add_names(&batch)).await
+#[async_trait]
+impl Leases for SqliteStore {
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let ask = ask.clone();
+        self.change(move |tx| match tx.lease(&ask) {
+            // These answers commit too: they may have closed the leases that were spent.
+            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
+            answer => answer.map(Ok),
+        })
+        .await?
     }
 
-    async fn remove_name(
+    async fn give_back(
         &self,
-        space: &str,
-        key: &str,
-        owner: &str,
-        floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        let (space, key) = (space.to_owned(), key.to_owned());
-        let (owner, floor) = (owner.to_owned(), floor.clone());
-        self.change(move |tx| tx.remove_name(&space, &key, &owner, &floor)).await
-    }
-
-    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        let (space, name) = (space.to_owned(), name.clone());
-        self.read(move |connection| name_of(connection, &space, &name)).await
-    }
-
-    async fn unplaced(
-        &self,
-        space: &str,
-        reached: Mark,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
-        let (space, after) = (space.to_owned(), after.unwrap_or_default().to_owned());
-        let what = Confirm { space, reached, evidence: Evidence::Mark, skips_in: 0..0 };
-        self.look(move |tx| tx.unplaced(&what, &after, limit)).await
-    }
-
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        let page = page.clone();
-        self.read(move |connection| names_of(connection, &page)).await
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        let space = space.map(str::to_owned);
-        self.read(move |connection| name_counts(connection, space.as_deref())).await
-    }
-
-    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
-        let page = page.clone();
-        self.look(move |tx| tx.moved_rows(&page)).await
-    }
-
-    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
-        let space = space.clone();
-        self.change(move |tx| tx.begin_import(&space)).await
-    }
-
-    async fn import_rows(
-        &self,
-        space: &str,
-        importing: &str,
-        rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        let (space, importing, rows) = (space.to_owned(), importing.to_owned(), rows.to_vec());
-        self.change(move |tx| tx.import_rows(&space, &importing, &rows)).await
-    }
-
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        let space = space.clone();
-        self.change(move |tx| tx.finish_import(&space)).await
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
+        let backs = backs.to_vec();
+        self.change(move |tx| tx.give_back_all(&backs)).await
     }
 
     async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
@@ -355,7 +271,106 @@ impl Store for SqliteStore {
         })
         .await
     }
+}
 
+#[async_trait]
+impl Windows for SqliteStore {
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        let ask = ask.clone();
+        self.change(move |tx| tx.window(&ask)).await
+    }
+
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        let release = release.clone();
+        self.change(move |tx| tx.release_window(&release)).await
+    }
+}
+
+#[async_trait]
+impl Names for SqliteStore {
+    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
+        let batch = batch.clone();
+        self.change(move |tx| tx.add_names(&batch)).await
+    }
+
+    async fn remove_name(
+        &self,
+        space: &str,
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<Option<NameRecord>, StoreError> {
+        let (space, key) = (space.to_owned(), key.to_owned());
+        let (owner, floor) = (owner.to_owned(), floor.clone());
+        self.change(move |tx| tx.remove_name(&space, &key, &owner, &floor)).await
+    }
+
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        let (space, name) = (space.to_owned(), name.clone());
+        self.read(move |connection| name_of(connection, &space, &name)).await
+    }
+
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let page = page.clone();
+        self.read(move |connection| names_of(connection, &page)).await
+    }
+
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let space = space.map(str::to_owned);
+        self.read(move |connection| name_counts(connection, space.as_deref())).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for SqliteStore {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        let what = what.clone();
+        self.look(move |tx| tx.confirm(&what)).await
+    }
+
+    async fn unplaced(
+        &self,
+        space: &str,
+        reached: Mark,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let (space, after) = (space.to_owned(), after.unwrap_or_default().to_owned());
+        let what = Confirm { space, reached, evidence: Evidence::Mark, skips_in: 0..0 };
+        self.look(move |tx| tx.unplaced(&what, &after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Moves for SqliteStore {
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        let page = page.clone();
+        self.look(move |tx| tx.moved_rows(&page)).await
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        let space = space.clone();
+        self.change(move |tx| tx.begin_import(&space)).await
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        let (space, importing, rows) = (space.to_owned(), importing.to_owned(), rows.to_vec());
+        self.change(move |tx| tx.import_rows(&space, &importing, &rows)).await
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        let space = space.clone();
+        self.change(move |tx| tx.finish_import(&space)).await
+    }
+}
+
+#[async_trait]
+impl Instances for SqliteStore {
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let pulse = pulse.clone();
         self.change(move |tx| tx.heartbeat(&pulse)).await
@@ -377,6 +392,13 @@ impl Store for SqliteStore {
                 .collect()
         })
         .await
+    }
+}
+
+#[async_trait]
+impl Admin for SqliteStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.read(identity).await
     }
 
     async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
@@ -409,10 +431,6 @@ impl Store for SqliteStore {
             db.migrate()
         };
         self.writer.call(migrate).await
-    }
-
-    fn keys(&self) -> Option<&dyn KeyStore> {
-        Some(self)
     }
 
     fn place(&self) -> Place {

@@ -16,7 +16,7 @@ pub(super) async fn a_lease_is_confirmed_with_its_skips_in_one_answer(case: &Cas
     let found = case.confirm(grant.mark, lease(case, &grant), 0..10).await.unwrap();
     assert!(found.on_record);
     assert_eq!(found.skips, [3, 7]);
-    assert_eq!(found.space, case.store.space(&case.space).await.unwrap());
+    assert_eq!(found.space, case.store.spaces.space(&case.space).await.unwrap());
     // Also when others have changed the space since, and it is closed.
     case.lease(10).await;
     let mark = case.give_back(&grant, 4).await.unwrap();
@@ -40,11 +40,13 @@ pub(super) async fn a_mark_above_the_stores_is_a_store_that_was_rolled_back(case
     for reached in above {
         let found = case.confirm(reached, lease(case, &grant), 0..10).await;
         assert!(is_rolled_back(&found), "{reached:?}: {found:?}");
-        let unplaced = case.store.unplaced(&case.space, reached, None, 10).await;
+        let unplaced = case.store.snapshots.unplaced(&case.space, reached, None, 10).await;
         assert!(is_rolled_back(&unplaced), "{reached:?}: {unplaced:?}");
     }
     assert!(case.confirm(grant.mark, lease(case, &grant), 0..10).await.unwrap().on_record);
-    assert!(case.store.unplaced(&case.space, grant.mark, None, 10).await.unwrap().is_empty());
+    assert!(
+        case.store.snapshots.unplaced(&case.space, grant.mark, None, 10).await.unwrap().is_empty()
+    );
 }
 
 pub(super) async fn a_lease_of_another_or_a_shorter_one_is_not_on_record(case: &Case) {
@@ -80,7 +82,7 @@ pub(super) async fn a_name_is_on_record_for_its_owner_until_it_is_removed(case: 
         generations: 1,
         floor: case.floor(0, 0).await,
     };
-    case.store.add_names(&used).await.unwrap();
+    case.store.names.add_names(&used).await.unwrap();
     let is_on_record = async |name: NewName, owner: &str| {
         let evidence = Evidence::Name { name, owner: owner.to_owned() };
         case.confirm(case.mark().await, evidence, 0..0).await.unwrap().on_record
@@ -92,7 +94,7 @@ pub(super) async fn a_name_is_on_record_for_its_owner_until_it_is_removed(case: 
     assert!(!is_on_record(name_only("Sale"), "me").await);
     assert!(!is_on_record(placed("k6", 6), "me").await);
     let floor = case.floor(0, 0).await;
-    case.store.remove_name(&case.space, "sale", "me", &floor).await.unwrap().unwrap();
+    case.store.names.remove_name(&case.space, "sale", "me", &floor).await.unwrap().unwrap();
     assert!(!is_on_record(name_only("sale"), "me").await, "it was removed");
 }
 

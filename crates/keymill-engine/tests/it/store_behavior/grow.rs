@@ -10,15 +10,15 @@ pub(super) async fn growing_makes_more_ordinals(case: &Case) {
     case.lease(10).await;
     let end = case.lease_as(case.ask(1)).await;
     assert!(matches!(end, Err(StoreError::Exhausted { .. })), "{end:?}");
-    let before = case.store.space(&case.space).await.unwrap();
+    let before = case.store.spaces.space(&case.space).await.unwrap();
     let grown = case.grow(&[8], 110).await.unwrap();
     let mut expected = before.clone();
     (expected.definition, expected.capacity) = (definition(&[8]), 110);
     expected.mark.revision += 1;
     expected.mark.grown = Lengths::of(&[8]);
     assert_eq!(grown, expected);
-    assert_eq!(case.store.space(&case.space).await.unwrap(), grown);
-    assert!(case.store.spaces().await.unwrap().contains(&grown));
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), grown);
+    assert!(case.store.spaces.spaces().await.unwrap().contains(&grown));
     let grant = case.lease(30).await;
     assert_eq!((grant.ordinals, grant.left), (10..40, 70));
     // A lease may lie on both sides of the next seam.
@@ -33,7 +33,7 @@ pub(super) async fn a_growth_is_made_once(case: &Case) {
     assert_eq!(case.grow(&[8], 110).await.unwrap(), grown);
     // Also where the space has moved on since.
     case.lease(5).await;
-    let later = case.store.space(&case.space).await.unwrap();
+    let later = case.store.spaces.space(&case.space).await.unwrap();
     assert_eq!(case.grow(&[8], 110).await.unwrap(), later);
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn a_growth_that_does_not_continue_the_space_is_refused(case: &
         let refusal = case.grow(other, 1_000).await;
         assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{other:?}: {refusal:?}");
     }
-    assert_eq!(case.store.space(&case.space).await.unwrap(), grown);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), grown);
 }
 
 pub(super) async fn many_who_grow_at_once_grow_once(case: &Case) {
@@ -71,17 +71,17 @@ pub(super) async fn many_who_grow_at_once_grow_once(case: &Case) {
 pub(super) async fn a_sealed_space_does_not_grow(case: &Case) {
     case.with_capacity(10).await;
     let floor = case.floor(0, 0).await;
-    let sealed = case.store.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.spaces.seal(&case.space, &floor).await.unwrap();
     let refusal = case.grow(&[8], 110).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
-    assert_eq!(case.store.space(&case.space).await.unwrap(), sealed);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), sealed);
 }
 
 pub(super) async fn growing_knows_the_floor(case: &Case) {
     case.with_capacity(10).await;
     let grow = async |revision, next| {
         let floor = case.floor(revision, next).await;
-        case.store.grow(&case.space, &definition(&[8]), 110, &floor).await
+        case.store.spaces.grow(&case.space, &definition(&[8]), 110, &floor).await
     };
     assert!(is_rolled_back(&grow(50, 0).await), "a revision that is not there");
     assert!(is_rolled_back(&grow(0, 5).await), "ordinals that are not there");
@@ -95,17 +95,17 @@ pub(super) async fn a_growth_that_was_lost_is_made_again_by_an_advance(case: &Ca
     ask.floor.mark.grown = Lengths::of(&[8, 9]);
     assert!(is_rolled_back(&case.lease_as(ask.clone()).await), "lengths that are not there");
     let seen = Mark { grown: Lengths::of(&[8, 9]), ..to(capacity + 5) };
-    let after = case.store.advance(&case.space, seen, &case.instance).await.unwrap();
+    let after = case.store.spaces.advance(&case.space, seen, &case.instance).await.unwrap();
     assert_eq!(after.definition.grown, [8, 9]);
     assert_eq!(after.capacity, definition(&[8, 9]).capacity().unwrap());
-    assert_eq!(after, case.store.space(&case.space).await.unwrap());
+    assert_eq!(after, case.store.spaces.space(&case.space).await.unwrap());
     assert_eq!(case.lease_as(ask).await.unwrap().ordinals, capacity + 5..capacity + 6);
     // Another length in its place would give ordinals other keys.
     let other = Mark { grown: Lengths::of(&[8, 10]), ..Mark::default() };
-    let refusal = case.store.advance(&case.space, other, &case.instance).await;
+    let refusal = case.store.spaces.advance(&case.space, other, &case.instance).await;
     assert!(matches!(refusal, Err(StoreError::Broken(_))), "{refusal:?}");
     let less = Mark { grown: Lengths::of(&[8]), ..Mark::default() };
-    let after = case.store.advance(&case.space, less, &case.instance).await.unwrap();
+    let after = case.store.spaces.advance(&case.space, less, &case.instance).await.unwrap();
     assert_eq!(after.definition.grown, [8, 9], "it never shrinks");
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn names_located_among_other_generations_are_refused(case: &Cas
         assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
     }
     assert_eq!(case.mark().await, before);
-    assert_eq!(case.store.named(&case.space, &name_only("abcdefgh")).await.unwrap(), None);
+    assert_eq!(case.store.names.named(&case.space, &name_only("abcdefgh")).await.unwrap(), None);
     let names = [("abcdefgh", Some(50)), ("old", Some(3)), ("plain", None)];
     let outcomes = case.names_among(2, &names, "me").await.unwrap();
     assert_eq!(outcomes, [Naming::Made, Naming::Taken, Naming::Made]);
@@ -141,7 +141,7 @@ pub(super) async fn names_without_an_ordinal_are_listed_page_by_page(case: &Case
     // A removed one, and one that is taken again, keep their place.
     let floor = case.floor(0, 0).await;
     for key in ["b", "aa", "placed"] {
-        case.store.remove_name(&case.space, key, "me", &floor).await.unwrap().unwrap();
+        case.store.names.remove_name(&case.space, key, "me", &floor).await.unwrap().unwrap();
     }
     assert_eq!(case.unplaced(2).await, expected);
     case.grow(&[8], 200).await.unwrap();
@@ -163,7 +163,7 @@ impl Case {
         capacity: u64,
     ) -> Result<SpaceRecord, StoreError> {
         let floor = self.floor(0, 0).await;
-        self.store.grow(&self.space, &definition(grown), capacity, &floor).await
+        self.store.spaces.grow(&self.space, &definition(grown), capacity, &floor).await
     }
 
     /// All names without an ordinal, so many at a time.
@@ -172,7 +172,12 @@ impl Case {
         loop {
             let after = all.last().cloned();
             let (space, reached) = (&self.space, Mark::default());
-            let page = self.store.unplaced(space, reached, after.as_deref(), limit).await.unwrap();
+            let page = self
+                .store
+                .snapshots
+                .unplaced(space, reached, after.as_deref(), limit)
+                .await
+                .unwrap();
             assert!(page.len() <= limit as usize);
             if page.is_empty() {
                 return all;

@@ -14,13 +14,13 @@ pub(super) async fn a_heartbeat_tells_marks_in_the_order_of_bytes(case: &Case) {
     }
     let other = case.beside(names[3].clone());
     other.lease(10).await;
-    let beat = case.store.heartbeat(&case.pulse()).await.unwrap();
-    assert_eq!(beat.store, case.store.identity().await.unwrap());
+    let beat = case.store.instances.heartbeat(&case.pulse()).await.unwrap();
+    assert_eq!(beat.store, case.store.admin.identity().await.unwrap());
     assert!(beat.marks.is_sorted_by(|(one, _), (two, _)| one.as_bytes() < two.as_bytes()));
     let told: Vec<&String> = beat.marks.iter().map(|(name, _)| name).collect();
     assert_eq!(told, names.iter().collect::<Vec<_>>());
     for (name, mark) in &beat.marks {
-        assert_eq!(*mark, case.store.space(name).await.unwrap().mark, "{name}");
+        assert_eq!(*mark, case.store.spaces.space(name).await.unwrap().mark, "{name}");
     }
     assert!(beat.changed.is_empty() && beat.lost.is_empty(), "{beat:?}");
 }
@@ -31,7 +31,7 @@ pub(super) async fn a_heartbeat_brings_the_records_of_what_changed(case: &Case) 
         case.create(name, 1_000, 0).await;
     }
     let [same, changed, unserved] = &spaces;
-    let revision = async |name: &str| case.store.space(name).await.unwrap().mark.revision;
+    let revision = async |name: &str| case.store.spaces.space(name).await.unwrap().mark.revision;
     let serves = vec![
         ("nowhere".to_owned(), 1),
         (changed.clone(), revision(changed).await),
@@ -41,12 +41,12 @@ pub(super) async fn a_heartbeat_brings_the_records_of_what_changed(case: &Case) 
         case.beside(name.clone()).lease(10).await;
     }
     let pulse = Pulse { serves, ..case.pulse() };
-    let beat = case.store.heartbeat(&pulse).await.unwrap();
-    assert_eq!(beat.changed, [case.store.space(changed).await.unwrap()]);
+    let beat = case.store.instances.heartbeat(&pulse).await.unwrap();
+    assert_eq!(beat.changed, [case.store.spaces.space(changed).await.unwrap()]);
     // Also where the store was rolled back.
     let serves = vec![(same.clone(), 50)];
-    let beat = case.store.heartbeat(&Pulse { serves, ..pulse }).await.unwrap();
-    assert_eq!(beat.changed, [case.store.space(same).await.unwrap()]);
+    let beat = case.store.instances.heartbeat(&Pulse { serves, ..pulse }).await.unwrap();
+    assert_eq!(beat.changed, [case.store.spaces.space(same).await.unwrap()]);
 }
 
 pub(super) async fn a_heartbeat_tells_every_lease_that_is_gone(case: &Case) {
@@ -67,7 +67,8 @@ pub(super) async fn a_heartbeat_tells_every_lease_that_is_gone(case: &Case) {
             last_leases.push((name, lease + number % 3));
         }
     }
-    let beat = case.store.heartbeat(&Pulse { last_leases, ..case.pulse() }).await.unwrap();
+    let beat =
+        case.store.instances.heartbeat(&Pulse { last_leases, ..case.pulse() }).await.unwrap();
     let mut lost = beat.lost;
     lost.sort_unstable();
     assert_eq!(lost, gone);

@@ -21,13 +21,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use keymill_engine::instance::Instance;
-use keymill_engine::store::key_rows::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Fill, Filled,
-    Found, KeyPlace, KeyUse, Release, Retire, UsedKey, UsedPage, Uses, WriteKeys,
-};
 use keymill_engine::store::{
-    Evidence, Floor, KeyStore, Mark, NameBatch, NamePurpose, Naming, NewName, Opening, Purpose,
-    StoreError,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Evidence, Fill,
+    Filled, Floor, Found, KeyPlace, KeyRows, KeyUse, Mark, NameBatch, NamePurpose, Naming, NewName,
+    Opening, Purpose, Release, Retire, StoreError, UsedKey, UsedPage, Uses, WriteKeys,
 };
 
 use super::{Case, is_rolled_back, name_only, to};
@@ -35,8 +32,8 @@ use super::{Case, is_rolled_back, name_only, to};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Case {
-    fn rows(&self) -> &dyn KeyStore {
-        self.store.keys().unwrap()
+    fn rows(&self) -> &KeyRows {
+        self.store.rows.as_ref().unwrap()
     }
 
     /// Another instance, with a handle of its own on the same space.
@@ -63,7 +60,7 @@ impl Case {
     }
 
     async fn fill(&self, size: u64) -> Filled {
-        self.rows().fill(&self.fill_ask(size).await).await.unwrap()
+        self.rows().pools.fill(&self.fill_ask(size).await).await.unwrap()
     }
 
     async fn claim_ask(&self, size: u64) -> ClaimAsk {
@@ -82,12 +79,12 @@ impl Case {
     }
 
     async fn claim(&self, size: u64) -> Claim {
-        self.rows().claim(&self.claim_ask(size).await).await.unwrap()
+        self.rows().pools.claim(&self.claim_ask(size).await).await.unwrap()
     }
 
     async fn reserve(&self, size: u64) -> Vec<Claimed> {
         let ask = ClaimAsk { reserve: true, ..self.claim_ask(size).await };
-        self.rows().claim(&ask).await.unwrap().keys
+        self.rows().pools.claim(&ask).await.unwrap().keys
     }
 
     async fn reserve_outlived(&self) -> Claimed {
@@ -99,7 +96,7 @@ impl Case {
         let reserve_max = Duration::from_millis(1);
         let ask = ClaimAsk { reserve, reserve_max, ..self.claim_ask(1).await };
         for _ in 0..1_000 {
-            let mut keys = self.rows().claim(&ask).await.unwrap().keys;
+            let mut keys = self.rows().pools.claim(&ask).await.unwrap().keys;
             if let Some(claimed) = keys.pop() {
                 return claimed;
             }
@@ -115,13 +112,13 @@ impl Case {
         let mut kept = Vec::new();
         for turn in 0_u64.. {
             (ask.size, ask.share) = (1 + (turn * 7 + number) % 20, 1 + turn % 3);
-            let mut keys = match self.rows().claim(&ask).await {
+            let mut keys = match self.rows().pools.claim(&ask).await {
                 Ok(claim) => claim.keys,
                 Err(StoreError::Unavailable(_)) => continue,
                 Err(error) => panic!("{error}"),
             };
             let Some(last) = keys.last() else {
-                match self.rows().fill(&fill).await {
+                match self.rows().pools.fill(&fill).await {
                     Ok(_) | Err(StoreError::Unavailable(_)) => continue,
                     Err(StoreError::Exhausted { .. }) => break,
                     Err(error) => panic!("{error}"),
@@ -132,7 +129,7 @@ impl Case {
             if turn % 3 == 0 {
                 let rest = keys.split_off(keys.len() / 2);
                 let back = self.release_ask(&rest).await;
-                while let Err(error) = self.rows().release(&back).await {
+                while let Err(error) = self.rows().pools.release(&back).await {
                     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                 }
             }
@@ -147,7 +144,7 @@ impl Case {
         let ask = ClaimAsk { reserve: true, reserve_max, ..self.claim_ask(5).await };
         let mut used = Vec::new();
         for turn in 0_u64.. {
-            let keys = match self.rows().claim(&ask).await {
+            let keys = match self.rows().pools.claim(&ask).await {
                 Ok(claim) => claim.keys,
                 Err(StoreError::Unavailable(_)) => continue,
                 Err(error) => panic!("{error}"),
@@ -160,7 +157,7 @@ impl Case {
             }
             let uses = self.uses(&keys, "ann").await;
             let noted = loop {
-                match self.rows().note(&uses).await {
+                match self.rows().use_log.note(&uses).await {
                     Ok(noted) => break noted,
                     Err(StoreError::Unavailable(_)) => {}
                     Err(error) => panic!("{error}"),
@@ -184,12 +181,12 @@ impl Case {
     }
 
     async fn release(&self, keys: &[Claimed]) {
-        self.rows().release(&self.release_ask(keys).await).await.unwrap();
+        self.rows().pools.release(&self.release_ask(keys).await).await.unwrap();
     }
 
     async fn release_reserved(&self, keys: &[Claimed]) {
         let back = Release { reserved: true, ..self.release_ask(keys).await };
-        self.rows().release(&back).await.unwrap();
+        self.rows().pools.release(&back).await.unwrap();
     }
 
     async fn uses(&self, keys: &[Claimed], caller: &str) -> Uses {
@@ -210,7 +207,7 @@ impl Case {
     }
 
     async fn note(&self, keys: &[Claimed], caller: &str) -> Vec<bool> {
-        self.rows().note(&self.uses(keys, caller).await).await.unwrap().may_go
+        self.rows().use_log.note(&self.uses(keys, caller).await).await.unwrap().may_go
     }
 
     async fn retire_ask(&self, claimed: &Claimed) -> Retire {
@@ -223,7 +220,7 @@ impl Case {
     }
 
     async fn available(&self) -> u64 {
-        self.rows().available(&self.space).await.unwrap()
+        self.rows().pools.available(&self.space).await.unwrap()
     }
 
     fn place_of(&self, claimed: &Claimed) -> KeyPlace {
@@ -231,7 +228,7 @@ impl Case {
     }
 
     async fn found(&self, claimed: &Claimed) -> Option<Found> {
-        self.rows().find(&self.place_of(claimed)).await.unwrap()
+        self.rows().pools.find(&self.place_of(claimed)).await.unwrap()
     }
 
     async fn used(&self, claimed: &Claimed) -> UsedKey {
@@ -258,7 +255,7 @@ impl Case {
         let mut page = AvailablePage { space: self.space.clone(), after: None, limit: 7 };
         let mut listed = Vec::new();
         loop {
-            let keys = self.rows().available_page(&page).await.unwrap();
+            let keys = self.rows().pools.available_page(&page).await.unwrap();
             let Some(last) = keys.last() else { return listed };
             page.after = Some(last.clone());
             assert!(keys.len() <= 7);
@@ -276,7 +273,7 @@ impl Case {
     async fn used_keys(&self, mut page: UsedPage) -> Vec<UsedKey> {
         let mut listed = Vec::new();
         loop {
-            let keys = self.rows().used_page(&page).await.unwrap();
+            let keys = self.rows().use_log.used_page(&page).await.unwrap();
             let Some(last) = keys.last() else { return listed };
             page.after = Some((last.used_at, last.id));
             assert!(keys.len() <= page.limit as usize);
@@ -298,7 +295,7 @@ impl Case {
             generations: 1,
             floor: self.floor(0, 0).await,
         };
-        self.store.add_names(&batch).await.unwrap().outcomes
+        self.store.names.add_names(&batch).await.unwrap().outcomes
     }
 
     async fn digest_ask(&self, inputs: &[DigestInput]) -> DigestBatch {
@@ -311,7 +308,7 @@ impl Case {
     }
 
     async fn digest(&self, inputs: &[DigestInput]) -> Vec<Option<DigestKey>> {
-        self.rows().digest(&self.digest_ask(inputs).await).await.unwrap().keys
+        self.rows().digests.digest(&self.digest_ask(inputs).await).await.unwrap().keys
     }
 
     /// Digests inputs of which two each want the same key first.
@@ -325,7 +322,7 @@ impl Case {
             }
             let batch = self.digest_ask(&inputs).await;
             let digested = loop {
-                match self.rows().digest(&batch).await {
+                match self.rows().digests.digest(&batch).await {
                     Ok(digested) => break digested,
                     Err(StoreError::Unavailable(_)) => {}
                     Err(error) => panic!("{error}"),

@@ -50,13 +50,13 @@ pub(super) async fn a_spent_lease_is_closed_at_its_end(case: &Case) {
     case.with_capacity(10).await;
     let first = case.lease(6).await;
     let second = case.lease_as(LeaseAsk { spent: vec![first.lease], ..case.ask(6) }).await.unwrap();
-    let closed = case.store.lease_of(&case.space, 3).await.unwrap().unwrap();
+    let closed = case.store.leases.lease_of(&case.space, 3).await.unwrap().unwrap();
     assert_eq!((closed.lease, closed.closed_at_ordinal), (first.lease, Some(6)));
     assert!(closed.closed_at.is_some());
     // Also when there is nothing more to grant.
     let end = case.lease_as(LeaseAsk { spent: vec![second.lease], ..case.ask(1) }).await;
     assert!(matches!(end, Err(StoreError::Exhausted { .. })));
-    let closed = case.store.lease_of(&case.space, 8).await.unwrap().unwrap();
+    let closed = case.store.leases.lease_of(&case.space, 8).await.unwrap().unwrap();
     assert_eq!(closed.closed_at_ordinal, Some(10));
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn what_came_back_is_granted_first(case: &Case) {
     let (first, second) = (case.lease(10).await, case.lease(10).await);
     let mark = case.give_back(&first, 4).await.unwrap();
     assert_eq!(mark, Mark { revision: second.mark.revision + 1, next: 20, ..second.mark });
-    let record = case.store.space(&case.space).await.unwrap();
+    let record = case.store.spaces.space(&case.space).await.unwrap();
     assert_eq!((record.mark, record.returned.count(), record.left()), (mark, 4, 984));
     assert_eq!(case.lease(3).await.ordinals, 6..9);
     assert_eq!(case.lease(3).await.ordinals, 9..10);
@@ -80,7 +80,7 @@ pub(super) async fn only_the_holder_gives_back_and_only_once(case: &Case) {
     assert_eq!(case.give_back_as(&others).await.unwrap(), before);
     let after = case.give_back(&grant, 5).await.unwrap();
     assert_eq!(case.give_back(&grant, 7).await.unwrap(), after);
-    assert_eq!(case.store.space(&case.space).await.unwrap().returned.count(), 5);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap().returned.count(), 5);
     let unknown = Grant { lease: 999, ..grant };
     assert_eq!(case.give_back(&unknown, 1).await.unwrap(), after);
 }
@@ -90,7 +90,7 @@ pub(super) async fn a_rest_that_does_not_end_where_the_lease_does_is_not_taken(c
     let grant = case.lease(10).await;
     let wrong = Grant { ordinals: 0..12, ..grant };
     case.give_back(&wrong, 4).await.unwrap();
-    assert_eq!(case.store.space(&case.space).await.unwrap().returned.count(), 0);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap().returned.count(), 0);
 }
 
 pub(super) async fn ordinals_beyond_2_to_the_53_come_through_unchanged(case: &Case) {
@@ -101,16 +101,16 @@ pub(super) async fn ordinals_beyond_2_to_the_53_come_through_unchanged(case: &Ca
     case.give_back(&grant, 3).await.unwrap();
     assert_eq!(case.lease(10).await.ordinals, start + 7..start + 10);
     let top = keymill_engine::space::CAPACITY_MAX - 2;
-    case.store.advance(&case.space, to(top), &case.instance).await.unwrap();
+    case.store.spaces.advance(&case.space, to(top), &case.instance).await.unwrap();
     assert_eq!(case.lease(10).await.ordinals, top..top + 2);
-    let found = case.store.lease_of(&case.space, top + 1).await.unwrap().unwrap();
+    let found = case.store.leases.lease_of(&case.space, top + 1).await.unwrap().unwrap();
     assert_eq!(found.ordinals, top..top + 2);
 }
 
 pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
     const CAPACITY: u64 = 3_000;
     case.with_capacity(CAPACITY).await;
-    let identity = case.store.identity().await.unwrap();
+    let identity = case.store.admin.identity().await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
         let store = keymill_engine::store::open(&case.url, Opening::default()).await.unwrap();
@@ -129,7 +129,7 @@ pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
                     last_lease: None,
                     spent: Vec::new(),
                 };
-                let grant = match store.lease(&ask).await {
+                let grant = match store.leases.lease(&ask).await {
                     Ok(grant) => grant,
                     Err(StoreError::Exhausted { .. }) => break,
                     Err(StoreError::Unavailable(_)) => continue,
@@ -149,7 +149,7 @@ pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
                         floor: floor.clone(),
                     };
                     // Trying again is harmless, and what did not come back is drawn at the end.
-                    while let Err(error) = give_back_one(&*store, &back).await {
+                    while let Err(error) = give_back_one(&store, &back).await {
                         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                     }
                 }

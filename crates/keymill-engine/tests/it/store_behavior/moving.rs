@@ -26,20 +26,21 @@ pub(super) async fn a_moved_space_has_the_same_rows_and_goes_on_where_it_was(cas
         assert_eq!(case.name(key, ordinal, "me").await, Naming::Made);
     }
     let floor = case.floor(0, 0).await;
-    case.store.remove_name(&case.space, "old", "me", &floor).await.unwrap();
+    case.store.names.remove_name(&case.space, "old", "me", &floor).await.unwrap();
     import_used(case, &[300, 301]).await;
     let (there, opened) = moved(case).await;
-    let before = case.store.space(&case.space).await.unwrap();
+    let before = case.store.spaces.space(&case.space).await.unwrap();
     let mark = Mark { revision: before.mark.revision + 1, ..before.mark };
     let name = there.space.clone();
     assert_eq!(opened, SpaceRecord { name, mark, sealed: false, ..before });
-    assert_eq!(there.store.space(&there.space).await.unwrap(), opened);
+    assert_eq!(there.store.spaces.space(&there.space).await.unwrap(), opened);
     for ordinal in [3, 7, 15, 30] {
         assert_eq!(lease_of(&there, ordinal).await, lease_of(case, ordinal).await, "{ordinal}");
     }
     assert_eq!(lease_of(&there, 15).await.map(|lease| lease.lease), Some(second.lease));
     assert_eq!(skips(&there, 0..1_000).await, [100, 200, 300, 301]);
-    let unplaced = there.store.unplaced(&there.space, Mark::default(), None, 10).await.unwrap();
+    let unplaced =
+        there.store.snapshots.unplaced(&there.space, Mark::default(), None, 10).await.unwrap();
     assert_eq!(unplaced, ["plain"]);
     // Names are whose they were.
     assert_eq!(there.name("sale", Some(100), "me").await, Naming::Mine);
@@ -58,7 +59,7 @@ pub(super) async fn nothing_is_taken_of_a_space_that_is_being_imported(case: &Ca
     case.lease(10).await;
     let (there, space) = begun(case).await;
     for _ in 0..2 {
-        let before = there.store.space(&there.space).await.unwrap();
+        let before = there.store.spaces.space(&there.space).await.unwrap();
         assert!(before.sealed);
         let refusal = there.lease_as(there.ask(1)).await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
@@ -66,13 +67,13 @@ pub(super) async fn nothing_is_taken_of_a_space_that_is_being_imported(case: &Ca
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
         let floor = there.floor(0, 0).await;
         let grown = Definition { grown: vec![8], ..Definition::default() };
-        let refusal = there.store.grow(&there.space, &grown, 200, &floor).await;
+        let refusal = there.store.spaces.grow(&there.space, &grown, 200, &floor).await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
-        let refusal = there.store.advance(&there.space, to(50), &there.instance).await;
+        let refusal = there.store.spaces.advance(&there.space, to(50), &there.instance).await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
         let exists = there.create(&there.space, 100, 0).await;
         assert!(matches!(exists, Created::Exists(_)), "{exists:?}");
-        assert_eq!(there.store.space(&there.space).await.unwrap(), before);
+        assert_eq!(there.store.spaces.space(&there.space).await.unwrap(), before);
         // Nor once rows are there.
         import(&there, &rows_of(case).await).await;
     }
@@ -84,14 +85,15 @@ pub(super) async fn a_change_of_settings_does_not_end_an_import(case: &Case) {
     case.with_capacity(100).await;
     let (there, space) = begun(case).await;
     let floor = there.floor(0, 0).await;
-    let tune =
-        async |tuning: &Tuning| there.store.tune(&there.space, tuning, &floor).await.unwrap();
+    let tune = async |tuning: &Tuning| {
+        there.store.spaces.tune(&there.space, tuning, &floor).await.unwrap()
+    };
     let wanted = Tuning { lease_size_min: 7, ..Tuning::default() };
     let tuned = tune(&wanted).await;
     assert!(tuned.sealed);
     assert_eq!(tuned.tuning, Tuning { importing: Some(FROM.to_owned()), ..wanted });
     // A revision that was seen never falls.
-    let Created::Made(again) = there.store.begin_import(&space).await.unwrap() else {
+    let Created::Made(again) = there.store.moves.begin_import(&space).await.unwrap() else {
         panic!("it is importing the same");
     };
     assert!(again.mark.revision >= tuned.mark.revision, "{again:?}");
@@ -114,7 +116,7 @@ pub(super) async fn rows_that_are_there_stay_as_they_are(case: &Case) {
     let rows = rows_of(case).await;
     import(&there, &rows).await;
     import(&there, &[rows.clone(), rows.clone()].concat()).await;
-    assert!(matches!(there.store.begin_import(&space).await.unwrap(), Created::Made(_)));
+    assert!(matches!(there.store.moves.begin_import(&space).await.unwrap(), Created::Made(_)));
     let mut others = rows.clone();
     for row in &mut others {
         match row {
@@ -143,7 +145,7 @@ pub(super) async fn only_a_space_that_is_importing_takes_rows(case: &Case) {
     refuses(&there, &space, &row).await;
     // Nor does one that was sealed since.
     let floor = there.floor(0, 0).await;
-    there.store.seal(&there.space, &floor).await.unwrap();
+    there.store.spaces.seal(&there.space, &floor).await.unwrap();
     refuses(&there, &space, &row).await;
 }
 
@@ -153,7 +155,7 @@ pub(super) async fn many_rows_are_imported_at_once_and_their_holders_known(case:
     let (last_leases, serves) = (Vec::new(), Vec::new());
     let instance = case.instance.clone();
     let pulse = Pulse { instance, address, stopping: false, last_leases, serves };
-    case.store.heartbeat(&pulse).await.unwrap();
+    case.store.instances.heartbeat(&pulse).await.unwrap();
     let known = instance_of(case, &case.instance.id).await;
     let (there, _) = begun(case).await;
     let holder = Instance { started_at: at(1), ..Instance::this_process() };
@@ -196,19 +198,19 @@ pub(super) async fn keys_in_use_are_taken_whichever_store_they_come_from(case: &
         removed_at: None,
     };
     import(&there, &[MovedRow::InUse { ordinal: 50, imported_at: at(0) }, name]).await;
-    there.store.finish_import(&space).await.unwrap();
+    there.store.moves.finish_import(&space).await.unwrap();
     assert_eq!(skips(&there, 0..1_000).await, [50, 60]);
     for ordinal in [50, 60] {
         let key = format!("k{ordinal}");
         assert_eq!(there.name(&key, Some(ordinal), "me").await, Naming::Taken, "{key}");
         assert_eq!(import_used(&there, &[ordinal]).await, [Naming::Mine], "{key}");
         let name = NewName { key, ordinal: Some(ordinal) };
-        let found = there.store.named(&there.space, &name).await.unwrap().unwrap();
+        let found = there.store.names.named(&there.space, &name).await.unwrap().unwrap();
         assert_eq!((found.purpose, found.created_at), (NamePurpose::Used, at(0)));
         let evidence = Evidence::Name { name, owner: String::new() };
         let (space, reached) = (there.space.clone(), Mark::default());
         let what = Confirm { space, reached, evidence, skips_in: 0..0 };
-        assert!(there.store.confirm(&what).await.unwrap().on_record, "{ordinal}");
+        assert!(there.store.snapshots.confirm(&what).await.unwrap().on_record, "{ordinal}");
     }
     assert_eq!(counted(&there).await, 2);
 }
@@ -217,11 +219,11 @@ pub(super) async fn keys_in_use_are_taken_whichever_store_they_come_from(case: &
 /// importing there.
 pub(super) async fn begun(case: &Case) -> (Case, MovedSpace) {
     let floor = case.floor(0, 0).await;
-    let mut space = MovedSpace::from(case.store.seal(&case.space, &floor).await.unwrap());
+    let mut space = MovedSpace::from(case.store.spaces.seal(&case.space, &floor).await.unwrap());
     let there = beside(case, format!("{}-moved", case.space));
     space.name = there.space.clone();
     space.tuning.importing = Some(FROM.to_owned());
-    let Created::Made(record) = there.store.begin_import(&space).await.unwrap() else {
+    let Created::Made(record) = there.store.moves.begin_import(&space).await.unwrap() else {
         panic!("there was none of this name");
     };
     assert_eq!((record.sealed, record.tuning.importing.as_deref()), (true, Some(FROM)));
@@ -235,7 +237,7 @@ pub(super) async fn completed(case: &Case, there: &Case, space: &MovedSpace) -> 
         import(there, some).await;
     }
     assert_same(rows, rows_of(there).await);
-    there.store.finish_import(space).await.unwrap()
+    there.store.moves.finish_import(space).await.unwrap()
 }
 
 /// The whole way.
@@ -246,7 +248,7 @@ pub(super) async fn moved(case: &Case) -> (Case, SpaceRecord) {
 }
 
 pub(super) async fn import(there: &Case, rows: &[MovedRow]) {
-    there.store.import_rows(&there.space, FROM, rows).await.unwrap();
+    there.store.moves.import_rows(&there.space, FROM, rows).await.unwrap();
 }
 
 /// All rows of a space, a few at a time.
@@ -255,7 +257,7 @@ pub(super) async fn rows_of(case: &Case) -> Vec<MovedRow> {
     for part in Part::ALL {
         let mut page = RowsPage { space: case.space.clone(), part, after: None, limit: 3 };
         loop {
-            let found = case.store.moved_rows(&page).await.unwrap();
+            let found = case.store.moves.moved_rows(&page).await.unwrap();
             rows.extend(found.rows);
             assert!(rows.len() <= 10_000, "the pages have no end");
             match found.next {
@@ -269,7 +271,7 @@ pub(super) async fn rows_of(case: &Case) -> Vec<MovedRow> {
 
 /// The number of names on record.
 pub(super) async fn counted(case: &Case) -> u64 {
-    let counts = case.store.count_names(Some(&case.space)).await.unwrap();
+    let counts = case.store.names.count_names(Some(&case.space)).await.unwrap();
     assert!(counts.keys().all(|space| *space == case.space), "{counts:?}");
     counts.get(&case.space).copied().unwrap_or(0)
 }
@@ -302,28 +304,28 @@ fn assert_same(mut rows: Vec<MovedRow>, mut others: Vec<MovedRow>) {
 
 /// A space that is not importing what is said to come refuses all of it, and stays as it is.
 async fn refuses(there: &Case, space: &MovedSpace, rows: &[MovedRow]) {
-    let before = (there.store.space(&there.space).await.unwrap(), rows_of(there).await);
+    let before = (there.store.spaces.space(&there.space).await.unwrap(), rows_of(there).await);
     let from = space.tuning.importing.as_deref().unwrap();
-    let refusal = there.store.import_rows(&there.space, from, rows).await;
+    let refusal = there.store.moves.import_rows(&there.space, from, rows).await;
     assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
-    let refusal = there.store.finish_import(space).await;
+    let refusal = there.store.moves.finish_import(space).await;
     assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
-    let exists = there.store.begin_import(space).await.unwrap();
+    let exists = there.store.moves.begin_import(space).await.unwrap();
     assert!(matches!(exists, Created::Exists(_)), "{exists:?}");
-    let after = (there.store.space(&there.space).await.unwrap(), rows_of(there).await);
+    let after = (there.store.spaces.space(&there.space).await.unwrap(), rows_of(there).await);
     assert_eq!(after, before);
 }
 
 /// A lease as it is in every space that it was moved to.
 async fn lease_of(case: &Case, ordinal: u64) -> Option<LeaseRecord> {
-    let found = case.store.lease_of(&case.space, ordinal).await.unwrap();
+    let found = case.store.leases.lease_of(&case.space, ordinal).await.unwrap();
     found.map(|lease| LeaseRecord { space: String::new(), ..lease })
 }
 
 async fn skips(case: &Case, skips_in: Range<u64>) -> Vec<u64> {
     let (space, reached) = (case.space.clone(), Mark::default());
     let what = Confirm { space, reached, evidence: Evidence::Mark, skips_in };
-    case.store.confirm(&what).await.unwrap().skips
+    case.store.snapshots.confirm(&what).await.unwrap().skips
 }
 
 async fn import_used(case: &Case, ordinals: &[u64]) -> Vec<Naming> {
@@ -336,11 +338,11 @@ async fn import_used(case: &Case, ordinals: &[u64]) -> Vec<Naming> {
         generations: 1,
         floor: case.floor(0, 0).await,
     };
-    case.store.add_names(&batch).await.unwrap().outcomes
+    case.store.names.add_names(&batch).await.unwrap().outcomes
 }
 
 async fn instance_of(case: &Case, id: &str) -> InstanceRecord {
     let page = InstancePage { after: None, limit: 1_000 };
-    let all = case.store.instances(&page).await.unwrap();
+    let all = case.store.instances.instances(&page).await.unwrap();
     all.into_iter().find(|record| record.instance.id == id).unwrap()
 }

@@ -12,13 +12,13 @@ use super::{Case, is_rolled_back, name_only};
 pub(super) async fn a_name_is_made_once_and_found_after(case: &Case) {
     case.with_capacity(100).await;
     let before = case.mark().await;
-    assert_eq!(case.store.named(&case.space, &name_only("sale")).await.unwrap(), None);
+    assert_eq!(case.store.names.named(&case.space, &name_only("sale")).await.unwrap(), None);
     assert_eq!(case.name("sale", None, "me").await, Naming::Made);
     assert_eq!(case.mark().await.revision, before.revision + 1, "a name is a change");
     assert_eq!(case.name("sale", None, "me").await, Naming::Mine);
     assert_eq!(case.name("sale", None, "you").await, Naming::Taken);
     assert_eq!(case.mark().await.revision, before.revision + 1);
-    let found = case.store.named(&case.space, &name_only("sale")).await.unwrap().unwrap();
+    let found = case.store.names.named(&case.space, &name_only("sale")).await.unwrap().unwrap();
     assert_eq!((found.key.as_str(), found.owner.as_str()), ("sale", "me"));
     assert_eq!((found.ordinal, found.purpose), (None, NamePurpose::Alias));
     assert!(found.removed_at.is_none());
@@ -47,8 +47,9 @@ pub(super) async fn a_named_ordinal_is_skipped_for_ever(case: &Case) {
     assert_eq!(skips(0..1_000).await, [3, 12, 700]);
     assert_eq!((skips(4..12).await, skips(12..13).await), (vec![], vec![12]));
     let floor = case.floor(0, 0).await;
-    let remove =
-        async |key, owner| case.store.remove_name(&case.space, key, owner, &floor).await.unwrap();
+    let remove = async |key, owner| {
+        case.store.names.remove_name(&case.space, key, owner, &floor).await.unwrap()
+    };
     assert!(remove("b", "you").await.unwrap().removed_at.is_none(), "it is not theirs");
     assert!(remove("b", "me").await.unwrap().removed_at.is_some());
     assert_eq!((remove("b", "me").await, remove("x", "me").await), (None, None));
@@ -56,7 +57,7 @@ pub(super) async fn a_named_ordinal_is_skipped_for_ever(case: &Case) {
     // Whoever comes next may have it, also when its range was granted since.
     case.lease(900).await;
     assert_eq!(case.name("b", Some(700), "you").await, Naming::Made);
-    let found = case.store.named(&case.space, &name_only("b")).await.unwrap().unwrap();
+    let found = case.store.names.named(&case.space, &name_only("b")).await.unwrap().unwrap();
     assert_eq!((found.owner.as_str(), found.removed_at), ("you", None));
 }
 
@@ -67,7 +68,7 @@ pub(super) async fn a_batch_tells_of_each_name(case: &Case) {
     let outcomes = case.names(&names, "me").await.unwrap();
     assert_eq!(outcomes, [Naming::Made, Naming::Taken, Naming::Made, Naming::Mine]);
     let many: Vec<(String, Option<u64>)> = (100..100
-        + case.store.names_max(NamePurpose::Alias) as u64)
+        + case.store.names.names_max(NamePurpose::Alias) as u64)
         .map(|it| (format!("n{it}"), Some(it)))
         .collect();
     let many: Vec<(&str, Option<u64>)> =
@@ -88,12 +89,12 @@ pub(super) async fn names_know_the_floor_and_the_seal(case: &Case) {
         generations: 1,
         floor: floor.clone(),
     };
-    assert!(is_rolled_back(&case.store.add_names(&batch).await));
-    assert!(is_rolled_back(&case.store.remove_name(&case.space, "k", "", &floor).await));
+    assert!(is_rolled_back(&case.store.names.add_names(&batch).await));
+    assert!(is_rolled_back(&case.store.names.remove_name(&case.space, "k", "", &floor).await));
     assert!(case.skips(0..100).await.is_empty());
     let floor = case.floor(0, 0).await;
-    case.store.seal(&case.space, &floor).await.unwrap();
-    let sealed = case.store.add_names(&NameBatch { floor, ..batch }).await;
+    case.store.spaces.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.names.add_names(&NameBatch { floor, ..batch }).await;
     assert!(matches!(sealed, Err(StoreError::Sealed(_))), "{sealed:?}");
 }
 
@@ -185,7 +186,7 @@ impl Case {
         loop {
             let (space, after) = (self.space.clone(), all.last().map(|last| last.key.clone()));
             let page = NamePage { space, purpose, removed, after, limit };
-            let page = self.store.names(&page).await.unwrap();
+            let page = self.store.names.names(&page).await.unwrap();
             assert!(page.len() <= limit as usize);
             if page.is_empty() {
                 return all;
@@ -213,7 +214,7 @@ impl Case {
             generations,
             floor: self.floor(0, 0).await,
         };
-        Ok(self.store.add_names(&batch).await?.outcomes)
+        Ok(self.store.names.add_names(&batch).await?.outcomes)
     }
 }
 
@@ -236,9 +237,9 @@ pub(super) async fn names_of_a_purpose_are_listed_by_key_page_by_page(case: &Cas
         generations: 1,
         floor: case.floor(0, 0).await,
     };
-    case.store.add_names(&used).await.unwrap();
+    case.store.names.add_names(&used).await.unwrap();
     let floor = case.floor(0, 0).await;
-    case.store.remove_name(&case.space, "b", "me", &floor).await.unwrap().unwrap();
+    case.store.names.remove_name(&case.space, "b", "me", &floor).await.unwrap().unwrap();
     let kept = ["Z", "aa", "b-", "k7", "~"];
     for limit in [1, 2, 5, 100] {
         let listed = case.list_names(NamePurpose::Alias, false, limit).await;
@@ -251,7 +252,7 @@ pub(super) async fn names_of_a_purpose_are_listed_by_key_page_by_page(case: &Cas
     // Each as it is found by its name.
     for listed in case.list_names(NamePurpose::Alias, true, 100).await {
         let name = NewName { key: listed.key.clone(), ordinal: listed.ordinal };
-        assert_eq!(case.store.named(&case.space, &name).await.unwrap(), Some(listed));
+        assert_eq!(case.store.names.named(&case.space, &name).await.unwrap(), Some(listed));
     }
 }
 
@@ -264,7 +265,7 @@ pub(super) async fn names_are_counted_by_space(case: &Case) {
         one.name(key, ordinal, "me").await;
     }
     let floor = one.floor(0, 0).await;
-    one.store.remove_name(&one.space, "c", "me", &floor).await.unwrap().unwrap();
+    one.store.names.remove_name(&one.space, "c", "me", &floor).await.unwrap().unwrap();
     let used = |ordinal| NewName { key: format!("k{ordinal}"), ordinal: Some(ordinal) };
     let batch = NameBatch {
         space: one.space.clone(),
@@ -274,13 +275,13 @@ pub(super) async fn names_are_counted_by_space(case: &Case) {
         generations: 1,
         floor,
     };
-    one.store.add_names(&batch).await.unwrap();
+    one.store.names.add_names(&batch).await.unwrap();
     two.name("a", None, "me").await;
-    let all = case.store.count_names(None).await.unwrap();
+    let all = case.store.names.count_names(None).await.unwrap();
     let count = |it: &Case| all.get(&it.space).copied().unwrap_or(0);
     assert_eq!((count(&one), count(&two), count(&none)), (52, 1, 0));
     for (it, expected) in [(&one, 52), (&two, 1), (&none, 0)] {
-        let some = case.store.count_names(Some(&it.space)).await.unwrap();
+        let some = case.store.names.count_names(Some(&it.space)).await.unwrap();
         assert_eq!(some.get(&it.space).copied().unwrap_or(0), expected);
         assert!(some.keys().all(|space| *space == it.space), "{some:?}");
     }
@@ -301,7 +302,7 @@ pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
             generations: 1,
             floor: case.floor(0, 0).await,
         };
-        case.store.add_names(&batch).await.unwrap().outcomes
+        case.store.names.add_names(&batch).await.unwrap().outcomes
     };
     use Naming::{Made, Mine, Taken};
     let before = case.mark().await.revision;
@@ -314,17 +315,17 @@ pub(super) async fn keys_in_use_elsewhere_are_taken_and_skipped(case: &Case) {
     let skips = case.skips(15..9_000).await;
     assert_eq!(skips, [20, 21, 22, 70]);
     let named = NewName { key: "k70".to_owned(), ordinal: Some(70) };
-    let found = case.store.named(&case.space, &named).await.unwrap().unwrap();
+    let found = case.store.names.named(&case.space, &named).await.unwrap().unwrap();
     assert_eq!(
         (found.purpose, found.ordinal, found.key.as_str()),
         (NamePurpose::Used, Some(70), "k70")
     );
     let floor = case.floor(0, 0).await;
-    let removed = case.store.remove_name(&case.space, "k70", "", &floor).await.unwrap();
+    let removed = case.store.names.remove_name(&case.space, "k70", "", &floor).await.unwrap();
     assert!(removed.is_none_or(|known| known.removed_at.is_none()), "it is in use for good");
     assert_eq!(case.skips(60..80).await, [70]);
     // As many as fit into a batch.
-    let many = case.store.names_max(NamePurpose::Used) as u64;
+    let many = case.store.names.names_max(NamePurpose::Used) as u64;
     let all: Vec<u64> = (100..100 + many.min(9_900)).collect();
     let outcomes = import(all.clone()).await;
     assert!(outcomes.iter().all(|outcome| *outcome == Made));

@@ -24,7 +24,7 @@ pub(super) async fn leases_of_many_spaces_come_back_at_once_and_each_is_judged_a
         several.back(&second, 10).await,
         GiveBack { instance: "somebody".to_owned(), ..several.back(&first, 9).await },
     ];
-    let answers = case.store.give_back(&backs).await.unwrap();
+    let answers = case.store.leases.give_back(&backs).await.unwrap();
     assert_eq!(answers.len(), backs.len(), "an answer for each");
     assert!(is_rolled_back(&answers[1]), "{:?}", answers[1]);
     assert!(answers[2].is_err(), "a space that is not there: {:?}", answers[2]);
@@ -35,13 +35,14 @@ pub(super) async fn leases_of_many_spaces_come_back_at_once_and_each_is_judged_a
     assert_eq!(several.mark().await, *answers[4].as_ref().unwrap());
     assert_eq!(whole.mark().await, *answers[3].as_ref().unwrap());
     assert_eq!(lost.mark().await, before, "what is refused changes nothing");
-    let returned = async |it: &Case| it.store.space(&it.space).await.unwrap().returned.count();
+    let returned =
+        async |it: &Case| it.store.spaces.space(&it.space).await.unwrap().returned.count();
     let counts = (returned(several).await, returned(lost).await, returned(whole).await);
     assert_eq!(counts, (14, 0, 10));
     // What was refused is still open, and comes back once the floor is right.
     lost.give_back(&of_lost, 4).await.unwrap();
     assert_eq!(returned(lost).await, 4);
-    assert!(case.store.give_back(&[]).await.unwrap().is_empty());
+    assert!(case.store.leases.give_back(&[]).await.unwrap().is_empty());
 }
 
 pub(super) async fn hundreds_of_leases_come_back_at_once(case: &Case) {
@@ -61,13 +62,13 @@ pub(super) async fn hundreds_of_leases_come_back_at_once(case: &Case) {
     let place = |number: usize| (number * 131) % backs.len();
     let mixed: Vec<GiveBack> =
         (0..backs.len()).map(|number| backs[place(number)].clone()).collect();
-    let answers = case.store.give_back(&mixed).await.unwrap();
+    let answers = case.store.leases.give_back(&mixed).await.unwrap();
     assert_eq!(answers.len(), mixed.len());
     for (back, answer) in mixed.iter().zip(&answers) {
         assert!(answer.is_ok(), "{back:?}: {answer:?}");
     }
     for (it, start) in cases.iter().zip(starts) {
-        let record = it.store.space(&it.space).await.unwrap();
+        let record = it.store.spaces.space(&it.space).await.unwrap();
         assert_eq!((record.returned.count(), record.mark.revision), (24, start + 2 * LEASES));
     }
 }
@@ -77,7 +78,7 @@ pub(super) async fn what_came_back_below_the_end_of_drawing_is_granted_again(cas
     let (first, second) = (case.lease(10).await, case.lease(10).await);
     case.give_back_ranges(&first, 8, &[(0, 3), (8, 10)]).await;
     case.give_back_ranges(&second, 20, &[(12, 14)]).await;
-    let record = case.store.space(&case.space).await.unwrap();
+    let record = case.store.spaces.space(&case.space).await.unwrap();
     assert_eq!((record.returned.count(), record.left()), (7, 987));
     let granted = [1, 100, 100, 100].map(|size| case.lease(size));
     let mut ordinals = Vec::new();
@@ -103,7 +104,7 @@ pub(super) async fn what_came_back_below_the_end_of_drawing_is_granted_again(cas
         (14, b),
     ];
     for (ordinal, lease) in expected {
-        let found = case.store.lease_of(&case.space, ordinal).await.unwrap();
+        let found = case.store.leases.lease_of(&case.space, ordinal).await.unwrap();
         assert_eq!(found.map(|found| found.lease), Some(lease), "ordinal {ordinal}");
     }
 }

@@ -20,8 +20,10 @@ pub(super) async fn a_change_below_the_floor_is_refused(case: &Case) {
         let back = GiveBack { floor: floor.clone(), ..case.back(&grant, 5).await };
         assert!(is_rolled_back(&case.lease_as(ask).await));
         assert!(is_rolled_back(&case.give_back_as(&back).await));
-        assert!(is_rolled_back(&case.store.tune(&case.space, &Tuning::default(), &floor).await));
-        assert!(is_rolled_back(&case.store.seal(&case.space, &floor).await));
+        assert!(is_rolled_back(
+            &case.store.spaces.tune(&case.space, &Tuning::default(), &floor).await
+        ));
+        assert!(is_rolled_back(&case.store.spaces.seal(&case.space, &floor).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
 }
@@ -46,11 +48,11 @@ pub(super) async fn a_last_lease_that_is_gone_is_a_store_that_was_rolled_back(ca
     assert!(case.lease_as(last(Some(grant.lease))).await.is_ok());
     assert!(is_rolled_back(&case.lease_as(last(Some(grant.lease + 50))).await));
     let pulse = |lease| Pulse { last_leases: vec![(case.space.clone(), lease)], ..case.pulse() };
-    let beat = case.store.heartbeat(&pulse(grant.lease)).await.unwrap();
+    let beat = case.store.instances.heartbeat(&pulse(grant.lease)).await.unwrap();
     assert!(beat.lost.is_empty());
-    assert_eq!(beat.store, case.store.identity().await.unwrap());
+    assert_eq!(beat.store, case.store.admin.identity().await.unwrap());
     assert!(beat.marks.iter().any(|(name, _)| *name == case.space));
-    let beat = case.store.heartbeat(&pulse(grant.lease + 50)).await.unwrap();
+    let beat = case.store.instances.heartbeat(&pulse(grant.lease + 50)).await.unwrap();
     assert_eq!(beat.lost, [case.space.as_str()]);
 }
 
@@ -59,7 +61,7 @@ pub(super) async fn an_advance_goes_beyond_everything_seen(case: &Case) {
     let grant = case.lease(10).await;
     case.give_back(&grant, 5).await.unwrap();
     let lost = grant.lease + 50;
-    let record = case.store.advance(&case.space, to(300), &case.instance).await.unwrap();
+    let record = case.store.spaces.advance(&case.space, to(300), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.returned.count()), (300, 0));
     // Beyond any revision that an instance may have seen, and any lease that is gone.
     let floor = case.floor(lost + 1_000, 300).await;
@@ -67,17 +69,17 @@ pub(super) async fn an_advance_goes_beyond_everything_seen(case: &Case) {
     let grant = case.lease_as(ask).await.unwrap();
     assert_eq!(grant.ordinals, 300..310);
     let pulse = Pulse { last_leases: vec![(case.space.clone(), lost)], ..case.pulse() };
-    assert!(case.store.heartbeat(&pulse).await.unwrap().lost.is_empty());
-    let between = case.store.lease_of(&case.space, 200).await.unwrap().unwrap();
+    assert!(case.store.instances.heartbeat(&pulse).await.unwrap().lost.is_empty());
+    let between = case.store.leases.lease_of(&case.space, 200).await.unwrap().unwrap();
     assert_eq!((between.purpose, between.ordinals), (Purpose::Advance, 10..300));
 }
 
 pub(super) async fn an_advance_never_goes_back_or_past_the_end(case: &Case) {
     case.with_capacity(100).await;
     case.lease(50).await;
-    let record = case.store.advance(&case.space, to(20), &case.instance).await.unwrap();
+    let record = case.store.spaces.advance(&case.space, to(20), &case.instance).await.unwrap();
     assert_eq!(record.mark.next, 50);
-    let record = case.store.advance(&case.space, to(500), &case.instance).await.unwrap();
+    let record = case.store.spaces.advance(&case.space, to(500), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.left()), (100, 0));
 }
 
@@ -85,7 +87,7 @@ pub(super) async fn an_advance_goes_beyond_the_eras_that_were_seen(case: &Case) 
     case.with_capacity(100).await;
     // A backup from before an earlier advance was restored: what was seen is eras ahead.
     let seen = Mark { revision: 3 * keymill_engine::store::ERA + 7, next: 40, ..Mark::default() };
-    let record = case.store.advance(&case.space, seen, &case.instance).await.unwrap();
+    let record = case.store.spaces.advance(&case.space, seen, &case.instance).await.unwrap();
     assert!(record.mark.has_reached(seen), "{:?}", record.mark);
     let floor = case.floor(seen.revision, seen.next).await;
     assert_eq!(case.lease_as(LeaseAsk { floor, ..case.ask(1) }).await.unwrap().ordinals, 40..41);
@@ -101,9 +103,9 @@ pub(super) async fn a_space_that_was_seen_and_is_gone_is_not_made_again(case: &C
         start: 0,
     };
     let seen = case.floor(5, 50).await;
-    assert!(is_rolled_back(&case.store.create(&new, &seen).await));
+    assert!(is_rolled_back(&case.store.spaces.create(&new, &seen).await));
     let another = Floor { store: "another".to_owned(), mark: Mark::default() };
-    assert!(is_rolled_back(&case.store.create(&new, &another).await));
+    assert!(is_rolled_back(&case.store.spaces.create(&new, &another).await));
     let unseen = case.floor(0, 0).await;
-    assert!(matches!(case.store.create(&new, &unseen).await, Ok(Created::Made(_))));
+    assert!(matches!(case.store.spaces.create(&new, &unseen).await, Ok(Created::Made(_))));
 }

@@ -37,23 +37,23 @@ pub(super) async fn an_advance_goes_beyond_sightings_and_drops_them(case: &Case)
         it.sight("one", Mark { revision: 3 * ERA + 7, ..to(50) }).await;
         it.sight("two", to(400)).await;
     }
-    let record = case.store.advance(&case.space, to(300), &case.instance).await.unwrap();
+    let record = case.store.spaces.advance(&case.space, to(300), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.mark.revision), (400, 4 * ERA));
-    assert_eq!(record, case.store.space(&case.space).await.unwrap());
+    assert_eq!(record, case.store.spaces.space(&case.space).await.unwrap());
     assert_eq!(case.lease(1).await.ordinals, 400..401);
     assert_eq!(case.sighted().await, None);
     assert!(other.sighted().await.is_some(), "that of another space stays");
     // Who knows of more than was sighted is not held back by it.
-    let record = other.store.advance(&other.space, to(700), &other.instance).await.unwrap();
+    let record = other.store.spaces.advance(&other.space, to(700), &other.instance).await.unwrap();
     assert_eq!(record.mark.next, 700);
 }
 
 impl Case {
     async fn sight(&self, instance: &str, seen: Mark) {
-        self.store.report_sighting(&self.space, instance, seen).await.unwrap();
+        self.store.spaces.report_sighting(&self.space, instance, seen).await.unwrap();
     }
 
     async fn sighted(&self) -> Option<Mark> {
-        self.store.sighted(&self.space).await.unwrap()
+        self.store.spaces.sighted(&self.space).await.unwrap()
     }
 }

@@ -7,14 +7,14 @@ use super::Case;
 
 pub(super) async fn the_identity_is_the_same_through_every_handle(case: &Case) {
     let again = keymill_engine::store::open(&case.url, Opening::default()).await.unwrap();
-    let identity = case.store.identity().await.unwrap();
+    let identity = case.store.admin.identity().await.unwrap();
     assert!(!identity.is_empty());
-    assert_eq!(again.identity().await.unwrap(), identity);
+    assert_eq!(again.admin.identity().await.unwrap(), identity);
 }
 
 pub(super) async fn a_space_is_made_once_and_found_after(case: &Case) {
     assert!(matches!(
-        case.store.space(&case.space).await,
+        case.store.spaces.space(&case.space).await,
         Err(StoreError::UnknownSpace(name)) if name == case.space
     ));
     let Created::Made(made) = case.create(&case.space, 500, 3).await else {
@@ -27,8 +27,8 @@ pub(super) async fn a_space_is_made_once_and_found_after(case: &Case) {
         panic!("a name is never reused");
     };
     assert_eq!(found, made);
-    assert_eq!(case.store.space(&case.space).await.unwrap(), made);
-    assert!(case.store.spaces().await.unwrap().contains(&made));
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), made);
+    assert!(case.store.spaces.spaces().await.unwrap().contains(&made));
 }
 
 pub(super) async fn names_are_compared_as_bytes(case: &Case) {
@@ -42,37 +42,37 @@ pub(super) async fn tuning_is_a_change_like_any_other(case: &Case) {
     let before = case.mark().await;
     let tuning = Tuning { lease_size_min: 7, blocklist: false, ..Tuning::default() };
     let floor = case.floor(before.revision, 0).await;
-    let tuned = case.store.tune(&case.space, &tuning, &floor).await.unwrap();
+    let tuned = case.store.spaces.tune(&case.space, &tuning, &floor).await.unwrap();
     assert_eq!(tuned.tuning, tuning);
     assert_eq!(tuned.mark.revision, before.revision + 1);
-    assert_eq!(case.store.space(&case.space).await.unwrap(), tuned);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), tuned);
 }
 
 pub(super) async fn a_sealed_space_grants_nothing(case: &Case) {
     case.with_capacity(100).await;
     let grant = case.lease(10).await;
     let floor = case.floor(0, 0).await;
-    let sealed = case.store.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.spaces.seal(&case.space, &floor).await.unwrap();
     assert!(sealed.sealed);
-    assert_eq!(case.store.seal(&case.space, &floor).await.unwrap(), sealed);
+    assert_eq!(case.store.spaces.seal(&case.space, &floor).await.unwrap(), sealed);
     assert!(matches!(case.lease_as(case.ask(1)).await, Err(StoreError::Sealed(_))));
     // What an instance still held can come back all the same.
     case.give_back(&grant, 5).await.unwrap();
-    assert_eq!(case.store.space(&case.space).await.unwrap().returned.count(), 5);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap().returned.count(), 5);
 }
 
 pub(super) async fn the_first_secret_stays(case: &Case) {
-    assert_eq!(case.store.secret(None).await.unwrap(), None);
-    let first = case.store.secret(Some("first")).await.unwrap();
+    assert_eq!(case.store.admin.secret(None).await.unwrap(), None);
+    let first = case.store.admin.secret(Some("first")).await.unwrap();
     assert_eq!(first.as_deref(), Some("first"));
-    assert_eq!(case.store.secret(Some("second")).await.unwrap(), first);
-    assert_eq!(case.store.secret(None).await.unwrap(), first);
-    case.store.forget_secret().await.unwrap();
-    assert_eq!(case.store.secret(None).await.unwrap(), None);
+    assert_eq!(case.store.admin.secret(Some("second")).await.unwrap(), first);
+    assert_eq!(case.store.admin.secret(None).await.unwrap(), first);
+    case.store.admin.forget_secret().await.unwrap();
+    assert_eq!(case.store.admin.secret(None).await.unwrap(), None);
 }
 
 pub(super) async fn a_safe_store_has_no_unsafe_finding(case: &Case) {
-    let findings = case.store.check().await.unwrap();
+    let findings = case.store.admin.check().await.unwrap();
     assert!(!findings.is_empty());
     let bad: Vec<_> =
         findings.iter().filter(|it| it.verdict == keymill_engine::store::Verdict::Unsafe).collect();

@@ -63,7 +63,7 @@ impl Case {
             start: 0,
         };
         let floor = self.floor(0, 0).await;
-        self.store.create(&new, &floor).await.unwrap();
+        self.store.spaces.create(&new, &floor).await.unwrap();
         timeline
     }
 
@@ -93,7 +93,7 @@ impl Case {
 
     /// What the store answers now.
     async fn window_as(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        self.store.window(ask).await
+        self.store.windows.window(ask).await
     }
 
     async fn window(&self, timeline: Timeline, length: u64) -> Window {
@@ -147,12 +147,12 @@ impl Case {
         unused_from: u64,
     ) -> Result<Mark, StoreError> {
         let release = self.window_release(timeline, window, unused_from).await;
-        self.store.release_window(&release).await
+        self.store.windows.release_window(&release).await
     }
 
     /// The lease under which a tick of a worker is on record.
     async fn lease_at(&self, timeline: Timeline, worker: u32, tick: u64) -> Option<LeaseRecord> {
         let ordinal = timeline.ordinals(worker, tick..tick).start;
-        self.store.lease_of(&self.space, ordinal).await.unwrap()
+        self.store.leases.lease_of(&self.space, ordinal).await.unwrap()
     }
 }

@@ -10,7 +10,6 @@ mod windows;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -75,7 +74,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service = Service::start(Setup {
         store: match args.fault {
             Fault::Splitmix => real,
-            fault => Arc::new(FaultyStore::new(real, fault)),
+            fault => FaultyStore::over(real, fault),
         },
         data_dir: args.data_dir,
         secret: None,

@@ -4,19 +4,16 @@
 //! faults the service is told what satisfies them: the harness must find duplicates where no other
 //! defence is left.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use keymill_engine::instance::Instance;
-use keymill_engine::space::{Definition, Tuning};
 use keymill_engine::store::{
-    Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, History, InstancePage,
-    InstanceRecord, LeaseAsk, LeasePage, LeaseRecord, Lengths, Mark, MovedRow, MovedSpace,
-    NameBatch, NamePage, NameRecord, Named, NewName, NewSpace, Place, Pulse, Rows, RowsPage,
-    SpaceRecord, Store, StoreError, Window, WindowAsk, WindowRelease,
+    Beat, Confirm, Confirmed, Floor, GiveBack, Grant, History, InstancePage, InstanceRecord,
+    Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Lengths, Mark, Pulse, Snapshots, Store,
+    StoreError, Window, WindowAsk, WindowRelease, Windows,
 };
 
 use crate::Fault;
@@ -39,15 +36,24 @@ const FAR: Mark = Mark {
 /// A store that leases as `fault` says.
 #[derive(Debug)]
 pub(crate) struct FaultyStore {
-    real: Arc<dyn Store>,
+    real: Store,
     fault: Fault,
     /// How far this process has granted ahead of the record.
     granted_to: AtomicU64,
 }
 
 impl FaultyStore {
-    pub(crate) fn new(real: Arc<dyn Store>, fault: Fault) -> FaultyStore {
-        FaultyStore { real, fault, granted_to: AtomicU64::new(0) }
+    /// The real store with the parts that have a fault.
+    pub(crate) fn over(real: Store, fault: Fault) -> Store {
+        let faulty =
+            Arc::new(FaultyStore { real: real.clone(), fault, granted_to: AtomicU64::new(0) });
+        Store {
+            leases: faulty.clone(),
+            snapshots: faulty.clone(),
+            instances: faulty.clone(),
+            windows: faulty,
+            ..real
+        }
     }
 
     /// Whether the service believes of more than is on record that it is.
@@ -58,7 +64,7 @@ impl FaultyStore {
     /// Grants what the store would grant, and records it a moment later: a process killed in
     /// between has used a range that nobody knows of.
     async fn grant_early(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
-        let space = self.real.space(&ask.space).await?;
+        let space = self.real.spaces.space(&ask.space).await?;
         let start = space.mark.next.max(self.granted_to.load(Ordering::SeqCst));
         let end = space.capacity.min(start + ask.size_of(space.left()));
         self.granted_to.store(end, Ordering::SeqCst);
@@ -73,7 +79,7 @@ impl FaultyStore {
         let real = self.real.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RECORD_AFTER).await;
-            if let Err(error) = real.lease(&late).await {
+            if let Err(error) = real.leases.lease(&late).await {
                 eprintln!("an early grant was never recorded: {error}");
             }
         });
@@ -94,7 +100,7 @@ impl FaultyStore {
             after: Some((ask.space.clone(), after)),
             limit: u32::MAX,
         };
-        let leases = self.real.leases(&page).await?;
+        let leases = self.real.leases.leases(&page).await?;
         let open = leases.iter().filter(|lease| lease.closed_at.is_none());
         let open: Vec<&LeaseRecord> = open.collect();
         for silent in self.silent_instances().await? {
@@ -110,7 +116,7 @@ impl FaultyStore {
                     returned: vec![newest.ordinals.clone()],
                     floor: ask.floor.clone(),
                 };
-                for answer in self.real.give_back(&[back]).await? {
+                for answer in self.real.leases.give_back(&[back]).await? {
                     answer?;
                 }
             }
@@ -120,7 +126,7 @@ impl FaultyStore {
 
     async fn silent_instances(&self) -> Result<Vec<String>, StoreError> {
         let page = InstancePage { after: None, limit: u32::MAX };
-        let instances = self.real.instances(&page).await?.into_iter();
+        let instances = self.real.instances.instances(&page).await?.into_iter();
         let now = Instance::this_process().started_at;
         let silent = |known: &InstanceRecord| {
             known.stopped_at.is_none()
@@ -131,14 +137,14 @@ impl FaultyStore {
 }
 
 #[async_trait]
-impl Store for FaultyStore {
+impl Leases for FaultyStore {
     async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError> {
         match self.fault {
             Fault::EarlyGrant => return self.grant_early(ask).await,
             Fault::Reclaim => self.reclaim(ask).await?,
             Fault::Splitmix | Fault::EndlessWindow => {}
         }
-        self.real.lease(ask).await
+        self.real.leases.lease(ask).await
     }
 
     async fn give_back(
@@ -149,63 +155,29 @@ impl Store for FaultyStore {
             // Its leases have numbers that the record does not know.
             return Ok(backs.iter().map(|back| Ok(back.floor.mark)).collect());
         }
-        self.real.give_back(backs).await
+        self.real.leases.give_back(backs).await
     }
 
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        self.real.leases.lease_of(space, ordinal).await
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        self.real.leases.leases(page).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for FaultyStore {
     async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
         if self.tells_more() {
             // As if what was told were on record: the service looks once more before it serves.
             let reached = Mark::default();
-            let confirmed = self.real.confirm(&Confirm { reached, ..what.clone() }).await?;
+            let confirmed =
+                self.real.snapshots.confirm(&Confirm { reached, ..what.clone() }).await?;
             return Ok(Confirmed { on_record: true, ..confirmed });
         }
-        self.real.confirm(what).await
-    }
-
-    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
-        let mut beat = self.real.heartbeat(pulse).await?;
-        if self.tells_more() {
-            beat.lost.clear();
-            beat.marks.iter_mut().for_each(|(_, mark)| *mark = FAR);
-        }
-        Ok(beat)
-    }
-
-    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
-        if self.fault == Fault::EndlessWindow {
-            return endless_window(&self.real, ask).await;
-        }
-        self.real.window(ask).await
-    }
-
-    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
-        self.real.clock_ms(own_ms).await
-    }
-
-    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
-        if self.fault == Fault::EndlessWindow {
-            // Its end is not the one on record.
-            return Ok(release.floor.mark);
-        }
-        self.real.release_window(release).await
-    }
-
-    async fn add_names(&self, batch: &NameBatch) -> Result<Named, StoreError> {
-        self.real.add_names(batch).await
-    }
-
-    async fn remove_name(
-        &self,
-        space: &str,
-        key: &str,
-        owner: &str,
-        floor: &Floor,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        self.real.remove_name(space, key, owner, floor).await
-    }
-
-    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        self.real.named(space, name).await
+        self.real.snapshots.confirm(what).await
     }
 
     async fn unplaced(
@@ -215,124 +187,44 @@ impl Store for FaultyStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.real.unplaced(space, reached, after, limit).await
+        self.real.snapshots.unplaced(space, reached, after, limit).await
     }
+}
 
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        self.real.names(page).await
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        self.real.count_names(space).await
-    }
-
-    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
-        self.real.moved_rows(page).await
-    }
-
-    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
-        self.real.begin_import(space).await
-    }
-
-    async fn import_rows(
-        &self,
-        space: &str,
-        importing: &str,
-        rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        self.real.import_rows(space, importing, rows).await
-    }
-
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        self.real.finish_import(space).await
-    }
-
-    async fn identity(&self) -> Result<String, StoreError> {
-        self.real.identity().await
-    }
-
-    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
-        self.real.create(new, floor).await
-    }
-
-    async fn tune(
-        &self,
-        space: &str,
-        tuning: &Tuning,
-        floor: &Floor,
-    ) -> Result<SpaceRecord, StoreError> {
-        self.real.tune(space, tuning, floor).await
-    }
-
-    async fn grow(
-        &self,
-        space: &str,
-        definition: &Definition,
-        capacity: u64,
-        floor: &Floor,
-    ) -> Result<SpaceRecord, StoreError> {
-        self.real.grow(space, definition, capacity, floor).await
-    }
-
-    async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
-        self.real.space(space).await
-    }
-
-    async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        self.real.spaces().await
-    }
-
-    async fn advance(
-        &self,
-        space: &str,
-        to: Mark,
-        by: &Instance,
-    ) -> Result<SpaceRecord, StoreError> {
-        self.real.advance(space, to, by).await
-    }
-
-    async fn report_sighting(
-        &self,
-        space: &str,
-        instance: &str,
-        seen: Mark,
-    ) -> Result<(), StoreError> {
-        self.real.report_sighting(space, instance, seen).await
-    }
-
-    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
-        self.real.sighted(space).await
-    }
-
-    async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        self.real.seal(space, floor).await
-    }
-
-    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        self.real.lease_of(space, ordinal).await
-    }
-
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        self.real.leases(page).await
+#[async_trait]
+impl Instances for FaultyStore {
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        let mut beat = self.real.instances.heartbeat(pulse).await?;
+        if self.tells_more() {
+            beat.lost.clear();
+            beat.marks.iter_mut().for_each(|(_, mark)| *mark = FAR);
+        }
+        Ok(beat)
     }
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        self.real.instances(page).await
+        self.real.instances.instances(page).await
+    }
+}
+
+#[async_trait]
+impl Windows for FaultyStore {
+    async fn window(&self, ask: &WindowAsk) -> Result<Window, StoreError> {
+        if self.fault == Fault::EndlessWindow {
+            return endless_window(&self.real, ask).await;
+        }
+        self.real.windows.window(ask).await
     }
 
-    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
-        self.real.secret(candidate).await
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        self.real.windows.clock_ms(own_ms).await
     }
 
-    async fn forget_secret(&self) -> Result<(), StoreError> {
-        self.real.forget_secret().await
-    }
-
-    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        self.real.check().await
-    }
-
-    fn place(&self) -> Place {
-        self.real.place()
+    async fn release_window(&self, release: &WindowRelease) -> Result<Mark, StoreError> {
+        if self.fault == Fault::EndlessWindow {
+            // Its end is not the one on record.
+            return Ok(release.floor.mark);
+        }
+        self.real.windows.release_window(release).await
     }
 }

@@ -4,7 +4,6 @@
 //! wakes up, that its worker is another's; and goes on with it, as if nothing bounded the time in
 //! its IDs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use keymill_engine::store::{Floor, HeldWindow, Mark, Store, StoreError, Window, WindowAsk};
@@ -15,10 +14,7 @@ const RECORDED: u64 = 1_000;
 const EXTEND_EVERY: Duration = Duration::from_millis(100);
 
 /// Has a short window recorded, and tells of a long one.
-pub(crate) async fn endless_window(
-    real: &Arc<dyn Store>,
-    ask: &WindowAsk,
-) -> Result<Window, StoreError> {
+pub(crate) async fn endless_window(real: &Store, ask: &WindowAsk) -> Result<Window, StoreError> {
     let timeline = ask.timeline;
     let short = WindowAsk {
         held: None,
@@ -28,7 +24,7 @@ pub(crate) async fn endless_window(
         last_lease: None,
         ..ask.clone()
     };
-    let window = real.window(&short).await?;
+    let window = real.windows.window(&short).await?;
     let Window { worker, lease, .. } = window;
     let held = HeldWindow { worker, lease, end: window.ticks.end };
     tokio::spawn(extend(real.clone(), short, held));
@@ -38,11 +34,11 @@ pub(crate) async fn endless_window(
 }
 
 /// Extends the window on record, until another has its worker.
-async fn extend(real: Arc<dyn Store>, ask: WindowAsk, mut held: HeldWindow) {
+async fn extend(real: Store, ask: WindowAsk, mut held: HeldWindow) {
     loop {
         tokio::time::sleep(EXTEND_EVERY).await;
         let more = WindowAsk { held: Some(held), worker: Some(held.worker), ..ask.clone() };
-        match real.window(&more).await {
+        match real.windows.window(&more).await {
             Ok(window) if window.lease == held.lease => held.end = window.ticks.end,
             _ => {
                 eprintln!("worker {} is another's, and used all the same", held.worker);

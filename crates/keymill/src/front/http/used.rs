@@ -6,7 +6,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
 use hyper::Uri;
 use jiff::Timestamp;
-use keymill_engine::store::key_rows::{UsedKey, UsedPage};
+use keymill_engine::store::{UsedKey, UsedPage};
 use serde::Serialize;
 use utoipa::ToSchema;
 

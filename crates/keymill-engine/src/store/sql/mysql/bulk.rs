@@ -4,8 +4,7 @@ use mysql_async::Row;
 
 use super::rows::column;
 use super::transaction::Tx;
-use crate::store::StoreError;
-use crate::store::key_rows::KeyId;
+use crate::store::{KeyId, StoreError};
 
 /// The most rows of one statement. MariaDB turns lists of 1,000 into joins, which may lock more rows
 /// than the list has.

@@ -5,9 +5,8 @@ use mysql_async::params;
 use super::rows::column;
 use super::statements::UNPLACED;
 use super::transaction::Tx;
-use crate::store::key_rows::Found;
 use crate::store::values::signed;
-use crate::store::{Confirm, Confirmed, Evidence, SpaceRecord, StoreError};
+use crate::store::{Confirm, Confirmed, Evidence, Found, SpaceRecord, StoreError};
 
 const LEASE_UP_TO: &str = "SELECT 1 FROM leases WHERE space = :space AND lease = :lease
     AND instance = :holder AND end_ordinal >= :end";

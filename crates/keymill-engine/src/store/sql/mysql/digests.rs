@@ -6,8 +6,7 @@ use super::bulk::hex;
 use super::rows::column;
 use super::statements::NOW;
 use super::transaction::Tx;
-use crate::store::key_rows::{DigestBatch, DigestInput, Digested};
-use crate::store::{NamePurpose, StoreError};
+use crate::store::{DigestBatch, DigestInput, Digested, NamePurpose, StoreError};
 
 const NAMES_ADD: &str = "INSERT INTO names (space, `key`, purpose, owner, created_at) VALUES ";
 const DIGESTS_ADD: &str = "INSERT INTO digests (space, input, `key`, created_at) VALUES ";

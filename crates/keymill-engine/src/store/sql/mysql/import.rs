@@ -11,10 +11,9 @@ use mysql_async::params;
 
 use super::bulk::hex;
 use super::transaction::Tx;
-use crate::store::key_rows::KeyId;
 use crate::store::sql::export_page::{checked_input, first_available, holders, whole};
 use crate::store::values::{json, signed};
-use crate::store::{Created, History, MovedRow, MovedSpace, SpaceRecord, StoreError};
+use crate::store::{Created, History, KeyId, MovedRow, MovedSpace, SpaceRecord, StoreError};
 
 const SPACE_IMPORT: &str = "INSERT INTO spaces (name, definition, tuning, fingerprint, capacity,
     next, returned, revision, created_at, base, sealed)

@@ -19,12 +19,12 @@ use super::MysqlStore;
 use super::pools::POOL;
 use super::rows::{claimed_from, column, used_from};
 use super::transaction::Tx;
-use crate::store::key_rows::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyPlace,
-    KeyStore, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id,
-};
 use crate::store::values::{time, unsigned};
-use crate::store::{Mark, SpaceRecord, Store, StoreError, is_later_era};
+use crate::store::{
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Found,
+    KeyPlace, Mark, Noted, Pools, Release, Retire, SpaceRecord, Spaces, StoreError, UseLog,
+    UsedKey, UsedPage, Uses, first_id, is_later_era,
+};
 
 const FRESH_PAGE: &str = "SELECT id, `key` FROM available_keys FORCE INDEX (PRIMARY)
     WHERE space = :space AND id >= :from AND reserved_by IS NULL ORDER BY id LIMIT :limit";
@@ -45,7 +45,7 @@ const POOL_NAME_ID: &str = "SELECT id FROM pool_names WHERE space = :space AND `
 const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name = :space";
 
 #[async_trait]
-impl KeyStore for MysqlStore {
+impl Pools for MysqlStore {
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.fill(fill).await;
@@ -61,18 +61,6 @@ impl KeyStore for MysqlStore {
     async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.release(back).await;
-        tx.finish(answer).await
-    }
-
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.note(uses).await;
-        tx.finish(answer).await
-    }
-
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        let mut tx = self.begin().await?;
-        let answer = tx.retire(retire).await;
         tx.finish(answer).await
     }
 
@@ -105,6 +93,26 @@ impl KeyStore for MysqlStore {
         Ok(rows.iter().map(claimed_from).collect())
     }
 
+    // Under the lock of the space, and within the time of a request.
+    fn fill_max(&self) -> u64 {
+        10_000
+    }
+}
+
+#[async_trait]
+impl UseLog for MysqlStore {
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.note(uses).await;
+        tx.finish(answer).await
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        let mut tx = self.begin().await?;
+        let answer = tx.retire(retire).await;
+        tx.finish(answer).await
+    }
+
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
         let (after, id) = page.after.map_or((i64::MIN, 0), |(at, id)| (at.as_millisecond(), id));
         let from = page.from.map_or(i64::MIN, Timestamp::as_millisecond);
@@ -122,12 +130,10 @@ impl KeyStore for MysqlStore {
         let rows = self.connection().await?.query(sql, params).await?;
         Ok(rows.iter().map(used_from).collect())
     }
+}
 
-    // Under the lock of the space, and within the time of a request.
-    fn fill_max(&self) -> u64 {
-        10_000
-    }
-
+#[async_trait]
+impl Digests for MysqlStore {
     async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let mut tx = self.begin().await?;
         let answer = tx.digest(batch).await;

@@ -11,11 +11,11 @@ use super::statements::now;
 use super::transaction::Tx;
 use super::used::expiry;
 use crate::space::skips::without;
-use crate::store::key_rows::{
-    Claim, ClaimAsk, Claimed, Fill, Filled, KeyId, Release, first_id, key_id,
-};
 use crate::store::values::{millis, signed, unsigned};
-use crate::store::{Grant, Mark, Purpose, SpaceRecord, StoreError};
+use crate::store::{
+    Claim, ClaimAsk, Claimed, Fill, Filled, Grant, KeyId, Mark, Purpose, Release, SpaceRecord,
+    StoreError, first_id, key_id,
+};
 
 /// How many keys are available, and the time.
 pub(super) const POOL: &str =

@@ -5,11 +5,10 @@ use mysql_async::prelude::FromValue;
 
 use crate::instance::Instance;
 use crate::space::Definition;
-use crate::store::key_rows::{Claimed, UsedKey};
 use crate::store::values::{from_json, time, unsigned};
 use crate::store::{
-    LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError,
-    WorkerRecord,
+    Claimed, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, SpaceRecord, StoreError,
+    UsedKey, WorkerRecord,
 };
 
 /// A column of a row, of the type that our own statement and schema give it.

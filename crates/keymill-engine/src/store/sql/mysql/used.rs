@@ -10,11 +10,11 @@ use super::bulk::{hex, removal};
 use super::rows::used_from;
 use super::statements::now;
 use super::transaction::Tx;
-use crate::store::key_rows::{
-    KeyId, KeyPlace, KeyUse, LastUse, Noted, Retire, UsedKey, Uses, first_id,
-};
 use crate::store::values::millis;
-use crate::store::{Floor, SpaceRecord, StoreError};
+use crate::store::{
+    Floor, KeyId, KeyPlace, KeyUse, LastUse, Noted, Retire, SpaceRecord, StoreError, UsedKey, Uses,
+    first_id,
+};
 
 const KEY_REMOVE: &str =
     "DELETE FROM available_keys WHERE space = :space AND id = :id AND `key` = :key";

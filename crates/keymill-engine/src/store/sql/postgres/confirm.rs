@@ -6,9 +6,8 @@ use std::ops::Range;
 use super::digests::DIGESTS;
 use super::statements::{LEASE_REACHES, SKIPS, UNPLACED};
 use super::transaction::Tx;
-use crate::store::key_rows::Found;
 use crate::store::values::{signed, unsigned};
-use crate::store::{Confirm, Confirmed, Evidence, Mark, SpaceRecord, StoreError};
+use crate::store::{Confirm, Confirmed, Evidence, Found, Mark, SpaceRecord, StoreError};
 
 impl Tx {
     pub(super) async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {

@@ -5,8 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::rows::name_from;
 use super::statements::{NAMES, NAMES_PUT};
 use super::transaction::Tx;
-use crate::store::key_rows::{DigestBatch, Digested};
-use crate::store::{NamePurpose, StoreError};
+use crate::store::{DigestBatch, Digested, NamePurpose, StoreError};
 
 pub(super) const DIGESTS: &str = "SELECT found.* FROM unnest($2::bytea[]) AS wanted (input)
     CROSS JOIN LATERAL (SELECT digests.input, key

@@ -15,12 +15,12 @@ use super::param::Params;
 use super::statements::SPACE;
 use super::transaction::Tx;
 use crate::space::skips::without;
-use crate::store::key_rows::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Fill, Filled, Found, KeyId,
-    KeyPlace, KeyStore, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses, first_id, key_id,
-};
 use crate::store::values::{millis, signed, time, unsigned};
-use crate::store::{Floor, Mark, Purpose, SpaceRecord, StoreError, is_later_era};
+use crate::store::{
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Floor,
+    Found, KeyId, KeyPlace, LastUse, Mark, Noted, Pools, Purpose, Release, Retire, SpaceRecord,
+    StoreError, UseLog, UsedKey, UsedPage, Uses, first_id, is_later_era, key_id,
+};
 
 const AVAILABLE: &str = "SELECT available FROM pools WHERE space = $1";
 pub(super) const AVAILABLE_ADD: &str = "INSERT INTO pools (space, available) VALUES ($1, $2)
@@ -96,7 +96,7 @@ const SPACE_STEP: &str = "UPDATE spaces SET revision = revision + 1 WHERE name =
     RETURNING revision, next, sealed";
 
 #[async_trait]
-impl KeyStore for PostgresStore {
+impl Pools for PostgresStore {
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
         let tx = self.begin().await?;
         let answer = tx.fill(fill).await;
@@ -112,32 +112,6 @@ impl KeyStore for PostgresStore {
     async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
         let tx = self.begin().await?;
         let answer = tx.release(back).await;
-        tx.finish(answer).await
-    }
-
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let tx = self.begin().await?;
-        let answer = tx.note(uses).await;
-        tx.finish(answer).await
-    }
-
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        let tx = self.begin().await?;
-        let answer = async {
-            let KeyPlace { space, id, key } = &retire.at;
-            let record = tx.look_above(space, &retire.floor).await?;
-            let used_at = retire.used_at.as_millisecond();
-            // One that came back to the pool meanwhile does not stay there.
-            let removed = tx.query(REMOVE, &[space, id]).await?;
-            let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
-            tx.step(&record).await?;
-            let unreserved = removed.first().is_some_and(|row| row.get(0));
-            if unreserved && *id >= first_id(record.mark.revision) {
-                tx.execute(AVAILABLE_ADD, &[space, &-1_i64]).await?;
-            }
-            Ok(used_from(&rows[0]))
-        };
-        let answer = answer.await;
         tx.finish(answer).await
     }
 
@@ -165,6 +139,35 @@ impl KeyStore for PostgresStore {
         let answer = tx.available_page(page).await;
         tx.end(answer).await
     }
+}
+
+#[async_trait]
+impl UseLog for PostgresStore {
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let tx = self.begin().await?;
+        let answer = tx.note(uses).await;
+        tx.finish(answer).await
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        let tx = self.begin().await?;
+        let answer = async {
+            let KeyPlace { space, id, key } = &retire.at;
+            let record = tx.look_above(space, &retire.floor).await?;
+            let used_at = retire.used_at.as_millisecond();
+            // One that came back to the pool meanwhile does not stay there.
+            let removed = tx.query(REMOVE, &[space, id]).await?;
+            let rows = tx.query(USED_RETIRE, &[id, space, key, &used_at, &retire.instance]).await?;
+            tx.step(&record).await?;
+            let unreserved = removed.first().is_some_and(|row| row.get(0));
+            if unreserved && *id >= first_id(record.mark.revision) {
+                tx.execute(AVAILABLE_ADD, &[space, &-1_i64]).await?;
+            }
+            Ok(used_from(&rows[0]))
+        };
+        let answer = answer.await;
+        tx.finish(answer).await
+    }
 
     async fn used_page(&self, page: &UsedPage) -> Result<Vec<UsedKey>, StoreError> {
         let (after, id) = page.after_or_from();
@@ -179,7 +182,10 @@ impl KeyStore for PostgresStore {
         };
         Ok(rows.iter().map(used_from).collect())
     }
+}
 
+#[async_trait]
+impl Digests for PostgresStore {
     async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let tx = self.begin().await?;
         let answer = tx.digest(batch).await;

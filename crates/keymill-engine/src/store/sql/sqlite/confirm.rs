@@ -7,9 +7,8 @@ use super::key_rows::{digest_of, found_at};
 use super::rows::{name_of, skips_in, space_named};
 use super::statements::{LEASE_REACHES, UNPLACED};
 use super::transaction::Tx;
-use crate::store::key_rows::Found;
 use crate::store::values::signed;
-use crate::store::{Confirm, Confirmed, Evidence, SpaceRecord, StoreError};
+use crate::store::{Confirm, Confirmed, Evidence, Found, SpaceRecord, StoreError};
 
 impl Tx<'_> {
     pub(super) fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {

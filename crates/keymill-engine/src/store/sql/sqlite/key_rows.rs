@@ -7,14 +7,12 @@ use super::SqliteStore;
 use super::rows::{name_of, skips_in};
 use super::transaction::Tx;
 use crate::space::skips::without;
-use crate::store::key_rows::{
-    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Fill, Filled, Found,
-    KeyId, KeyPlace, KeyStore, KeyUse, LastUse, Noted, Release, Retire, UsedKey, UsedPage, Uses,
-    first_id, key_id,
-};
 use crate::store::values::{millis, now, signed, time, unsigned};
 use crate::store::{
-    Floor, Mark, NameBatch, NamePurpose, NewName, Purpose, SpaceRecord, StoreError,
+    AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestKey, Digested, Digests, Fill,
+    Filled, Floor, Found, KeyId, KeyPlace, KeyUse, LastUse, Mark, NameBatch, NamePurpose, NewName,
+    Noted, Pools, Purpose, Release, Retire, SpaceRecord, StoreError, UseLog, UsedKey, UsedPage,
+    Uses, first_id, key_id,
 };
 
 const AVAILABLE: &str = "SELECT available FROM pools WHERE space = ?1";
@@ -60,7 +58,7 @@ const DIGEST_ADD: &str = "INSERT INTO digests (space, input, key, created_at)
     VALUES (?1, ?2, ?3, ?4)";
 
 #[async_trait]
-impl KeyStore for SqliteStore {
+impl Pools for SqliteStore {
     async fn fill(&self, fill: &Fill) -> Result<Filled, StoreError> {
         let fill = fill.clone();
         self.change(move |tx| tx.fill(&fill)).await
@@ -74,32 +72,6 @@ impl KeyStore for SqliteStore {
     async fn release(&self, back: &Release) -> Result<Mark, StoreError> {
         let back = back.clone();
         self.change(move |tx| tx.release(&back)).await
-    }
-
-    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
-        let uses = uses.clone();
-        self.change(move |tx| tx.note(&uses)).await
-    }
-
-    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
-        let retire = retire.clone();
-        self.change(move |tx| {
-            let KeyPlace { space, id, key } = &retire.at;
-            let record = tx.space_above(space, &retire.floor)?;
-            let used_at = retire.used_at.as_millisecond();
-            tx.execute(USED_RETIRE, params![id, space, key, used_at, retire.instance, now()])?;
-            // One that came back to the pool meanwhile does not stay there.
-            let unreserved = tx.execute(REMOVE_FRESH, params![space, id])?;
-            tx.execute(REMOVE, params![space, id])?;
-            if unreserved > 0 && *id >= first_id(record.mark.revision) {
-                tx.execute(AVAILABLE_ADD, params![space, -1])?;
-            }
-            tx.step(record)?;
-            tx.query(|connection| {
-                connection.prepare_cached(USED)?.query_row(params![space, id], used_from)
-            })
-        })
-        .await
     }
 
     async fn available(&self, space: &str) -> Result<u64, StoreError> {
@@ -126,7 +98,7 @@ impl KeyStore for SqliteStore {
     }
 
     async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError> {
-        let record = super::Store::space(self, &page.space).await?;
+        let record = super::Spaces::space(self, &page.space).await?;
         let page = page.clone();
         let first = first_id(record.mark.revision);
         let from = page.after.map_or(first, |after| first.max(after.id + 1));
@@ -135,6 +107,35 @@ impl KeyStore for SqliteStore {
                 .prepare_cached(FRESH)?
                 .query_map(params![page.space, from, page.limit], claimed_from)?
                 .collect()
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl UseLog for SqliteStore {
+    async fn note(&self, uses: &Uses) -> Result<Noted, StoreError> {
+        let uses = uses.clone();
+        self.change(move |tx| tx.note(&uses)).await
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<UsedKey, StoreError> {
+        let retire = retire.clone();
+        self.change(move |tx| {
+            let KeyPlace { space, id, key } = &retire.at;
+            let record = tx.space_above(space, &retire.floor)?;
+            let used_at = retire.used_at.as_millisecond();
+            tx.execute(USED_RETIRE, params![id, space, key, used_at, retire.instance, now()])?;
+            // One that came back to the pool meanwhile does not stay there.
+            let unreserved = tx.execute(REMOVE_FRESH, params![space, id])?;
+            tx.execute(REMOVE, params![space, id])?;
+            if unreserved > 0 && *id >= first_id(record.mark.revision) {
+                tx.execute(AVAILABLE_ADD, params![space, -1])?;
+            }
+            tx.step(record)?;
+            tx.query(|connection| {
+                connection.prepare_cached(USED)?.query_row(params![space, id], used_from)
+            })
         })
         .await
     }
@@ -157,7 +158,10 @@ impl KeyStore for SqliteStore {
         })
         .await
     }
+}
 
+#[async_trait]
+impl Digests for SqliteStore {
     async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError> {
         let batch = batch.clone();
         self.change(move |tx| tx.digest(&batch)).await

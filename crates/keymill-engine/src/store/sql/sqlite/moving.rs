@@ -12,10 +12,10 @@ use super::rows::{lease_from, name_from};
 use super::statements::{INSTANCE_KNOW, LEASE};
 use super::transaction::Tx;
 use crate::instance::Instance;
-use crate::store::key_rows::{KeyId, first_id};
 use crate::store::values::{from_hex, json, signed, time, unsigned};
 use crate::store::{
-    Created, History, MovedRow, MovedSpace, Part, Rows, RowsPage, SpaceRecord, StoreError,
+    Created, History, KeyId, MovedRow, MovedSpace, Part, Rows, RowsPage, SpaceRecord, StoreError,
+    first_id,
 };
 
 const SPACE_PUT: &str = "INSERT INTO spaces (name, definition, tuning, fingerprint, capacity, next,

@@ -6,10 +6,10 @@ pub(crate) async fn a_digest_gives_the_same_key_for_the_same_input(case: &Case) 
     case.with_capacity(100).await;
     let before = case.mark().await;
     let batch = case.digest_ask(&[input(1, &["aaa", "bbb"]), input(2, &["ccc"])]).await;
-    let first = case.rows().digest(&batch).await.unwrap();
+    let first = case.rows().digests.digest(&batch).await.unwrap();
     assert_eq!(first.keys, [new_key("aaa", 0), new_key("ccc", 0)]);
     assert_eq!(first.mark, Mark { revision: before.revision + 1, ..before });
-    let again = case.another_instance().await.rows().digest(&batch).await.unwrap();
+    let again = case.another_instance().await.rows().digests.digest(&batch).await.unwrap();
     assert_eq!(again.keys, [old_key("aaa"), old_key("ccc")]);
     assert_eq!((again.mark, case.mark().await), (first.mark, first.mark));
     // The input counts, not what could be made of it; also where it comes twice at once.
@@ -73,9 +73,9 @@ pub(crate) async fn the_key_of_a_digest_is_nobody_elses(case: &Case) {
         assert_eq!(case.take_names(purpose, &[("aaa", None)]).await, [Naming::Taken]);
     }
     let floor = case.floor(0, 0).await;
-    let left = case.store.remove_name(&case.space, "aaa", "", &floor).await.unwrap().unwrap();
+    let left = case.store.names.remove_name(&case.space, "aaa", "", &floor).await.unwrap().unwrap();
     assert_eq!((left.purpose, left.removed_at), (NamePurpose::Digest, None));
-    assert_eq!(case.store.named(&case.space, &name_only("aaa")).await.unwrap(), Some(left));
+    assert_eq!(case.store.names.named(&case.space, &name_only("aaa")).await.unwrap(), Some(left));
     assert_eq!(case.digest(&[input(1, &["aaa"])]).await, [old_key("aaa")]);
     assert_eq!(case.available().await, 0);
 }
@@ -88,7 +88,7 @@ pub(crate) async fn a_digest_chosen_by_other_generations_is_outdated(case: &Case
     let ask = async |generations| {
         let inputs = [input(1, &["aaaa"]), input(2, &["bbbb"])];
         let batch = DigestBatch { generations, ..case.digest_ask(&inputs).await };
-        case.rows().digest(&batch).await
+        case.rows().digests.digest(&batch).await
     };
     for others in [1, 3] {
         let refusal = ask(others).await;
@@ -103,7 +103,7 @@ pub(crate) async fn a_digest_is_on_record_with_its_key(case: &Case) {
     case.with_capacity(100).await;
     let inputs = [input(1, &["aaa"]), input(2, &["bbb"])];
     let batch = case.digest_ask(&inputs).await;
-    let mark = case.rows().digest(&batch).await.unwrap().mark;
+    let mark = case.rows().digests.digest(&batch).await.unwrap().mark;
     let is_on_record = async |number: u8, key: &str| {
         let evidence = Evidence::Digest { hash: [number; 32], key: key.to_owned() };
         case.confirm(mark, evidence, 0..0).await.unwrap().on_record
@@ -111,6 +111,6 @@ pub(crate) async fn a_digest_is_on_record_with_its_key(case: &Case) {
     assert!(is_on_record(1, "aaa").await && is_on_record(2, "bbb").await);
     assert!(!is_on_record(1, "bbb").await, "the key of another input");
     assert!(!is_on_record(3, "aaa").await, "an input that has none");
-    let counted = case.store.count_names(Some(&case.space)).await.unwrap();
+    let counted = case.store.names.count_names(Some(&case.space)).await.unwrap();
     assert_eq!(counted.get(&case.space), Some(&2), "they are names, too");
 }

@@ -10,9 +10,9 @@ pub(crate) async fn a_moved_pool_has_the_same_keys(case: &Case) {
     case.fill(10).await;
     case.take_names(NamePurpose::Pool, &[("mine", None), ("k500", Some(500))]).await;
     let used = case.claim(3).await.keys;
-    case.rows().retire(&case.retire_ask(&used[0]).await).await.unwrap();
+    case.rows().use_log.retire(&case.retire_ask(&used[0]).await).await.unwrap();
     let (there, space) = begun(case).await;
-    let refusal = there.rows().fill(&there.fill_ask(5).await).await;
+    let refusal = there.rows().pools.fill(&there.fill_ask(5).await).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     completed(case, &there, &space).await;
     let pool = there.pool().await;
@@ -28,7 +28,7 @@ pub(crate) async fn a_moved_pool_has_the_same_keys(case: &Case) {
     assert_eq!(used(&there).await, used(case).await);
     assert_eq!(keys_used(&used(&there).await), keys_of(0..3));
     let imported = async |case: &Case, key: &str| {
-        let found = case.rows().imported(&case.space, key).await.unwrap();
+        let found = case.rows().pools.imported(&case.space, key).await.unwrap();
         found.map(|at| at.id)
     };
     for key in ["mine", "k500"] {
@@ -44,7 +44,7 @@ pub(crate) async fn nothing_is_claimed_of_a_pool_that_is_being_imported(case: &C
     case.fill(10).await;
     let (there, space) = begun(case).await;
     import(&there, &rows_of(case).await).await;
-    let refusal = there.rows().claim(&there.claim_ask(1).await).await;
+    let refusal = there.rows().pools.claim(&there.claim_ask(1).await).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     completed(case, &there, &space).await;
     assert_eq!(there.available().await, 10, "rows that came twice count once");
@@ -55,7 +55,7 @@ pub(crate) async fn nothing_is_claimed_of_a_pool_that_is_being_imported(case: &C
 pub(crate) async fn what_was_available_before_an_advance_is_not_after_a_move(case: &Case) {
     case.with_capacity(100).await;
     case.fill(10).await;
-    case.store.advance(&case.space, to(20), &case.instance).await.unwrap();
+    case.store.spaces.advance(&case.space, to(20), &case.instance).await.unwrap();
     case.fill(5).await;
     let (there, _) = moved(case).await;
     assert_eq!(there.available().await, 5);
@@ -81,7 +81,7 @@ pub(crate) async fn a_used_key_is_never_available_where_both_were_moved(case: &C
     import(&there, &[used(&pool[0])]).await;
     import(&there, &rows_of(case).await).await;
     import(&there, &[used(&pool[1])]).await;
-    there.store.finish_import(&space).await.unwrap();
+    there.store.moves.finish_import(&space).await.unwrap();
     assert_eq!(there.available().await, 1);
     assert_eq!(keys_in(&there.claim(100).await.keys), keys_in(&pool[2..]));
     assert_eq!(there.used(&pool[1]).await.retired_at, Some(at(1)));
@@ -92,7 +92,7 @@ pub(crate) async fn moved_digests_give_the_same_keys(case: &Case) {
     case.digest(&[input(1, &["aaa"]), input(2, &["bbb"])]).await;
     case.take_names(NamePurpose::Alias, &[("ccc", None)]).await;
     let (there, space) = begun(case).await;
-    let refusal = there.rows().digest(&there.digest_ask(&[input(1, &["zzz"])]).await).await;
+    let refusal = there.rows().digests.digest(&there.digest_ask(&[input(1, &["zzz"])]).await).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
     completed(case, &there, &space).await;
     let keys = there.digest(&[input(1, &["zzz"]), input(3, &["bbb", "ccc", "ddd"])]).await;
@@ -109,6 +109,6 @@ pub(crate) async fn reserved_keys_are_available_where_they_are_moved_to(case: &C
     let (there, _) = moved(case).await;
     assert_eq!(there.available().await, 3);
     assert_eq!(keys_in(&there.claim(100).await.keys), keys_of(0..3));
-    let refusal = case.rows().note(&case.uses(&reserved, "ann").await).await;
+    let refusal = case.rows().use_log.note(&case.uses(&reserved, "ann").await).await;
     assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
 }

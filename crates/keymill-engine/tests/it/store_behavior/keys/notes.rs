@@ -79,7 +79,7 @@ pub(crate) async fn many_instances_at_once_never_use_a_reserved_key_twice(case: 
 }
 
 pub(crate) async fn a_note_moves_a_reserved_key_to_its_caller_once(case: &Case) {
-    assert!(case.rows().notes_keys());
+    assert!(case.rows().use_log.notes_keys());
     case.with_capacity(100).await;
     case.fill(5).await;
     let reserved = case.reserve(4).await;
@@ -89,7 +89,7 @@ pub(crate) async fn a_note_moves_a_reserved_key_to_its_caller_once(case: &Case) 
     tick().await;
     let before = case.mark().await;
     let uses = Uses { ttl: Some(HOUR), ..case.uses(&reserved[..2], "ann").await };
-    let noted = case.rows().note(&uses).await.unwrap();
+    let noted = case.rows().use_log.note(&uses).await.unwrap();
     assert_eq!(noted.may_go, [true, true]);
     assert_eq!(noted.mark, Mark { revision: before.revision + 1, ..before });
     assert_eq!(case.mark().await, noted.mark);
@@ -136,7 +136,7 @@ pub(crate) async fn a_reserved_key_that_is_retired_is_not_handed_out(case: &Case
     case.with_capacity(100).await;
     case.fill(2).await;
     let reserved = case.reserve(2).await;
-    let retired = case.rows().retire(&case.retire_ask(&reserved[0]).await).await.unwrap();
+    let retired = case.rows().use_log.retire(&case.retire_ask(&reserved[0]).await).await.unwrap();
     assert_eq!(case.note(&reserved, "ann").await, [false, true]);
     assert_eq!(case.found(&reserved[0]).await, Some(Found::Used(retired)));
     assert!(case.claim(100).await.keys.is_empty());
@@ -147,10 +147,10 @@ pub(crate) async fn notes_of_leased_keys_are_rows(case: &Case) {
     case.lease(10).await;
     let leased: Vec<Claimed> =
         (3..6).map(|ordinal| Claimed { id: ordinal, key: format!("k{ordinal}") }).collect();
-    let retired = case.rows().retire(&case.retire_ask(&leased[2]).await).await.unwrap();
+    let retired = case.rows().use_log.retire(&case.retire_ask(&leased[2]).await).await.unwrap();
     let uses = Uses { pooled: false, ..case.uses(&leased, "ann").await };
     let before = case.mark().await;
-    let noted = case.rows().note(&uses).await.unwrap();
+    let noted = case.rows().use_log.note(&uses).await.unwrap();
     assert_eq!(noted.may_go, [true, true, false], "the last was retired before");
     assert_eq!(noted.mark, Mark { revision: before.revision + 1, ..before });
     assert_eq!(case.found(&leased[2]).await, Some(Found::Used(retired)));
@@ -160,7 +160,7 @@ pub(crate) async fn notes_of_leased_keys_are_rows(case: &Case) {
         assert_eq!((used.caller.as_str(), &used.instance), ("ann", &case.instance.id));
         assert_eq!((used.expires_at, used.retired_at), (None, None));
     }
-    assert_eq!(case.rows().note(&uses).await.unwrap().may_go, [false; 3]);
+    assert_eq!(case.rows().use_log.note(&uses).await.unwrap().may_go, [false; 3]);
     assert_eq!(keys_used(&case.used_keys(case.used_ask()).await), keys_of(3..6));
     assert_eq!(case.available().await, 0);
 }
@@ -169,7 +169,7 @@ pub(crate) async fn keys_reserved_before_an_advance_are_not_handed_out(case: &Ca
     case.with_capacity(100).await;
     case.fill(3).await;
     let reserved = case.reserve(2).await;
-    case.store.advance(&case.space, to(0), &case.instance).await.unwrap();
+    case.store.spaces.advance(&case.space, to(0), &case.instance).await.unwrap();
     assert_eq!(case.note(&reserved, "ann").await, [false, false]);
     case.release_reserved(&reserved).await;
     assert_eq!(case.available().await, 0);
@@ -177,7 +177,7 @@ pub(crate) async fn keys_reserved_before_an_advance_are_not_handed_out(case: &Ca
     for reserve in [true, false] {
         let outlived = Duration::from_millis(1);
         let ask = ClaimAsk { reserve, reserve_max: outlived, ..case.claim_ask(100).await };
-        assert!(case.rows().claim(&ask).await.unwrap().keys.is_empty());
+        assert!(case.rows().pools.claim(&ask).await.unwrap().keys.is_empty());
     }
     assert!(case.used_keys(case.used_ask()).await.is_empty());
     case.fill(3).await;
@@ -193,13 +193,13 @@ pub(crate) async fn notes_and_reservations_below_the_floor_are_refused(case: &Ca
     for pooled in [true, false] {
         let uses = case.uses(&reserved, "ann").await;
         let uses = Uses { pooled, floor: floor.clone(), ..uses };
-        assert!(is_rolled_back(&case.rows().note(&uses).await));
+        assert!(is_rolled_back(&case.rows().use_log.note(&uses).await));
     }
     let back = case.release_ask(&reserved).await;
     let back = Release { reserved: true, floor: floor.clone(), ..back };
-    assert!(is_rolled_back(&case.rows().release(&back).await));
+    assert!(is_rolled_back(&case.rows().pools.release(&back).await));
     let ask = ClaimAsk { reserve: true, floor, ..case.claim_ask(5).await };
-    assert!(is_rolled_back(&case.rows().claim(&ask).await));
+    assert!(is_rolled_back(&case.rows().pools.claim(&ask).await));
     assert_eq!((case.mark().await, case.available().await), (before, 3));
     assert!(case.is_reserved_by(&reserved[0], &case.instance).await);
     assert_eq!(case.note(&reserved, "ann").await, [true, true]);

@@ -15,7 +15,7 @@ pub(crate) async fn a_fill_writes_the_keys_of_what_it_is_granted(case: &Case) {
     assert_eq!(keys_in(&case.pool().await), keys_of(0..15));
     // What is in the pool is never leased, and the record tells where it went.
     assert_eq!(case.lease(5).await.ordinals, 15..20);
-    let fill = case.store.lease_of(&case.space, 12).await.unwrap().unwrap();
+    let fill = case.store.leases.lease_of(&case.space, 12).await.unwrap().unwrap();
     assert_eq!((fill.purpose, fill.ordinals), (Purpose::Fill, 10..15));
     assert_eq!((fill.lease, fill.closed_at_ordinal), (second.mark.revision, Some(15)));
     assert_eq!(fill.holder.id, case.instance.id);
@@ -27,7 +27,7 @@ pub(crate) async fn a_fill_leaves_out_what_names_occupy(case: &Case) {
     case.take_names(NamePurpose::Alias, &names).await;
     case.take_names(NamePurpose::Used, &[("k10", Some(10)), ("k11", Some(11))]).await;
     let floor = case.floor(0, 0).await;
-    case.store.remove_name(&case.space, "k5", "", &floor).await.unwrap();
+    case.store.names.remove_name(&case.space, "k5", "", &floor).await.unwrap();
     let filled = case.fill(10).await;
     assert_eq!((filled.added, filled.available, filled.mark.next), (7, 7, 10));
     // Nothing is left of this one.
@@ -40,7 +40,7 @@ pub(crate) async fn a_fill_does_nothing_where_there_is_enough(case: &Case) {
     case.with_capacity(100).await;
     let fill_unless = async |enough| {
         let fill = Fill { enough: Some(enough), ..case.fill_ask(10).await };
-        case.rows().fill(&fill).await.unwrap()
+        case.rows().pools.fill(&fill).await.unwrap()
     };
     let first = fill_unless(1).await;
     assert_eq!((first.added, first.available), (10, 10));
@@ -59,12 +59,12 @@ pub(crate) async fn a_fill_ends_with_the_space(case: &Case) {
     assert_eq!((last.added, last.available, last.mark.next), (5, 25, 25));
     let ask = case.fill_ask(20).await;
     for _ in 0..2 {
-        let end = case.rows().fill(&ask).await;
+        let end = case.rows().pools.fill(&ask).await;
         assert!(matches!(end, Err(StoreError::Exhausted { .. })), "{end:?}");
     }
     // Where there is enough, nothing more is needed.
     let enough = Fill { enough: Some(25), ..ask };
-    assert_eq!(case.rows().fill(&enough).await.unwrap().added, 0);
+    assert_eq!(case.rows().pools.fill(&enough).await.unwrap().added, 0);
     assert_eq!(keys_in(&case.claim(100).await.keys), keys_of(0..25));
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn a_claim_never_takes_more_than_its_share_but_always_one(case:
     let mut left = 130;
     for (share, taken) in [(64, 2), (1_000, 1), (2, 63), (1, 64)] {
         let ask = ClaimAsk { share, ..case.claim_ask(1_000).await };
-        let claim = case.rows().claim(&ask).await.unwrap();
+        let claim = case.rows().pools.claim(&ask).await.unwrap();
         left -= taken;
         assert_eq!((claim.keys.len() as u64, claim.available), (taken, left), "share {share}");
     }
@@ -126,7 +126,7 @@ pub(crate) async fn a_claimed_key_is_never_claimed_again(case: &Case) {
     let mut claimed = Vec::new();
     // Looking begins at the start, and then where the last claim ended, as instances do it.
     for turn in 0_u32.. {
-        let keys = case.rows().claim(&ask).await.unwrap().keys;
+        let keys = case.rows().pools.claim(&ask).await.unwrap().keys;
         let Some(last) = keys.last() else { break };
         if turn > 3 {
             ask.after = last.id + 1;
@@ -196,7 +196,7 @@ pub(crate) async fn what_was_released_is_found_before_the_end_of_the_last_claim(
     let end = claimed.iter().map(|claimed| claimed.id).max().unwrap() + 1;
     case.release(&claimed[2..5]).await;
     let ask = ClaimAsk { after: end, ..case.claim_ask(10).await };
-    let again = case.rows().claim(&ask).await.unwrap();
+    let again = case.rows().pools.claim(&ask).await.unwrap();
     assert_eq!(keys_in(&again.keys), keys_in(&claimed[2..5]));
     assert_eq!(again.available, 0);
 }
@@ -210,16 +210,16 @@ pub(crate) async fn imported_keys_are_claimed_like_others(case: &Case) {
     assert_eq!(case.available().await, 3);
     let filled = case.fill(5).await;
     assert_eq!((filled.added, filled.available), (4, 7), "one of them was imported");
-    let at = case.rows().imported(&case.space, "mine-a").await.unwrap().unwrap();
+    let at = case.rows().pools.imported(&case.space, "mine-a").await.unwrap().unwrap();
     assert_eq!((at.space.as_str(), at.key.as_str()), (case.space.as_str(), "mine-a"));
-    assert_eq!(case.rows().find(&at).await.unwrap(), Some(Found::Available));
+    assert_eq!(case.rows().pools.find(&at).await.unwrap(), Some(Found::Available));
     for other in ["k4", "sale", "mine-c"] {
-        assert_eq!(case.rows().imported(&case.space, other).await.unwrap(), None, "{other}");
+        assert_eq!(case.rows().pools.imported(&case.space, other).await.unwrap(), None, "{other}");
     }
     let mut expected = keys_of(0..5);
     expected.extend(["mine-a".to_owned(), "mine-b".to_owned()]);
     assert_eq!(keys_in(&case.claim(100).await.keys), expected);
-    let found = case.rows().find(&at).await.unwrap();
+    let found = case.rows().pools.find(&at).await.unwrap();
     assert!(matches!(&found, Some(Found::Used(used)) if used.key == "mine-a"), "{found:?}");
     // They are nobody else's, they do not come again, and what was generated is not imported.
     assert_eq!(case.take_names(NamePurpose::Alias, &names[..1]).await, [Naming::Taken]);
@@ -242,22 +242,22 @@ pub(crate) async fn changes_of_keys_below_the_floor_are_refused(case: &Case) {
     ];
     for floor in floors {
         let fill = Fill { floor: floor.clone(), ..case.fill_ask(5).await };
-        assert!(is_rolled_back(&case.rows().fill(&fill).await));
+        assert!(is_rolled_back(&case.rows().pools.fill(&fill).await));
         let ask = ClaimAsk { floor: floor.clone(), ..case.claim_ask(5).await };
-        assert!(is_rolled_back(&case.rows().claim(&ask).await));
+        assert!(is_rolled_back(&case.rows().pools.claim(&ask).await));
         let back = Release { floor: floor.clone(), ..case.release_ask(&claimed).await };
-        assert!(is_rolled_back(&case.rows().release(&back).await));
+        assert!(is_rolled_back(&case.rows().pools.release(&back).await));
         let retire = Retire { floor: floor.clone(), ..case.retire_ask(&claimed[0]).await };
-        assert!(is_rolled_back(&case.rows().retire(&retire).await));
+        assert!(is_rolled_back(&case.rows().use_log.retire(&retire).await));
         let batch = DigestBatch { floor, ..case.digest_ask(&[input(1, &["aaa"])]).await };
-        assert!(is_rolled_back(&case.rows().digest(&batch).await));
+        assert!(is_rolled_back(&case.rows().digests.digest(&batch).await));
         assert_eq!(case.mark().await, before, "a refused request changes nothing");
     }
     assert_eq!(case.available().await, 7);
     assert_eq!(case.used(&claimed[0]).await.retired_at, None);
-    assert_eq!(case.store.named(&case.space, &name_only("aaa")).await.unwrap(), None);
+    assert_eq!(case.store.names.named(&case.space, &name_only("aaa")).await.unwrap(), None);
     let ask = ClaimAsk { floor: case.floor(revision, next).await, ..case.claim_ask(5).await };
-    assert_eq!(case.rows().claim(&ask).await.unwrap().keys.len(), 5);
+    assert_eq!(case.rows().pools.claim(&ask).await.unwrap().keys.len(), 5);
 }
 
 pub(crate) async fn a_sealed_space_fills_and_claims_nothing(case: &Case) {
@@ -267,19 +267,19 @@ pub(crate) async fn a_sealed_space_fills_and_claims_nothing(case: &Case) {
     let known = input(1, &["aaa"]);
     case.digest(std::slice::from_ref(&known)).await;
     let floor = case.floor(0, 0).await;
-    case.store.seal(&case.space, &floor).await.unwrap();
-    let fill = case.rows().fill(&case.fill_ask(5).await).await;
+    case.store.spaces.seal(&case.space, &floor).await.unwrap();
+    let fill = case.rows().pools.fill(&case.fill_ask(5).await).await;
     assert!(matches!(fill, Err(StoreError::Sealed(_))), "{fill:?}");
-    let claim = case.rows().claim(&case.claim_ask(5).await).await;
+    let claim = case.rows().pools.claim(&case.claim_ask(5).await).await;
     assert!(matches!(claim, Err(StoreError::Sealed(_))), "{claim:?}");
     // No input gets a key any more, but one that has it keeps it.
-    let digest = case.rows().digest(&case.digest_ask(&[input(2, &["bbb"])]).await).await;
+    let digest = case.rows().digests.digest(&case.digest_ask(&[input(2, &["bbb"])]).await).await;
     assert!(matches!(digest, Err(StoreError::Sealed(_))), "{digest:?}");
     assert_eq!(case.digest(&[known]).await, [old_key("aaa")]);
     // What an instance still held can come back, and what was handed out can be retired.
     case.release(&claimed[1..]).await;
     assert_eq!(case.available().await, 9);
-    let retired = case.rows().retire(&case.retire_ask(&claimed[0]).await).await.unwrap();
+    let retired = case.rows().use_log.retire(&case.retire_ask(&claimed[0]).await).await.unwrap();
     assert!(retired.retired_at.is_some());
 }
 
@@ -288,7 +288,7 @@ pub(crate) async fn what_was_available_before_an_advance_is_never_claimed(case: 
     case.fill(10).await;
     case.take_names(NamePurpose::Pool, &[("mine", None)]).await;
     let claimed = case.claim(3).await.keys;
-    case.store.advance(&case.space, to(0), &case.instance).await.unwrap();
+    case.store.spaces.advance(&case.space, to(0), &case.instance).await.unwrap();
     assert_eq!(case.available().await, 0);
     assert!(case.pool().await.is_empty());
     assert!(case.claim(100).await.keys.is_empty());

@@ -9,12 +9,12 @@ pub(crate) async fn a_retired_key_keeps_its_first_time_of_retiring(case: &Case) 
     let (used, before) = (case.used(&claimed).await, case.mark().await);
     // Who used it, and when, its row tells better than the request.
     let ask = Retire { instance: "somebody".to_owned(), ..case.retire_ask(&claimed).await };
-    let retired = case.rows().retire(&ask).await.unwrap();
+    let retired = case.rows().use_log.retire(&ask).await.unwrap();
     assert!(retired.retired_at.is_some());
     assert_eq!(retired, UsedKey { retired_at: retired.retired_at, ..used });
     assert_eq!(case.mark().await.revision, before.revision + 1, "retiring is a change");
     tick().await;
-    assert_eq!(case.rows().retire(&ask).await.unwrap(), retired);
+    assert_eq!(case.rows().use_log.retire(&ask).await.unwrap(), retired);
     assert_eq!(case.found(&claimed).await, Some(Found::Used(retired.clone())));
     assert_eq!(case.used_keys(case.used_ask()).await, [retired]);
 }
@@ -23,7 +23,7 @@ pub(crate) async fn a_retired_key_is_not_released(case: &Case) {
     case.with_capacity(100).await;
     case.fill(5).await;
     let claimed = case.claim(2).await.keys;
-    case.rows().retire(&case.retire_ask(&claimed[0]).await).await.unwrap();
+    case.rows().use_log.retire(&case.retire_ask(&claimed[0]).await).await.unwrap();
     case.release(&claimed).await;
     assert_eq!(case.available().await, 4);
     assert!(case.used(&claimed[0]).await.retired_at.is_some());
@@ -34,7 +34,7 @@ pub(crate) async fn a_key_that_is_retired_in_the_pool_is_never_claimed(case: &Ca
     case.with_capacity(100).await;
     case.fill(5).await;
     let available = case.pool().await;
-    let retired = case.rows().retire(&case.retire_ask(&available[0]).await).await.unwrap();
+    let retired = case.rows().use_log.retire(&case.retire_ask(&available[0]).await).await.unwrap();
     assert_eq!(case.found(&available[0]).await, Some(Found::Used(retired)));
     assert_eq!(case.available().await, 4);
     let claim = case.claim(100).await;
@@ -47,7 +47,7 @@ pub(crate) async fn a_key_without_a_row_is_retired_as_used(case: &Case) {
     let leased = Claimed { id: 5, key: "k5".to_owned() };
     assert_eq!(case.found(&leased).await, None);
     let ask = case.retire_ask(&leased).await;
-    let retired = case.rows().retire(&ask).await.unwrap();
+    let retired = case.rows().use_log.retire(&ask).await.unwrap();
     assert_eq!((retired.key.as_str(), retired.caller.as_str()), ("k5", ""));
     assert_eq!((retired.used_at, &retired.instance), (ask.used_at, &case.instance.id));
     assert!(retired.retired_at.is_some() && retired.expires_at.is_none());
@@ -58,7 +58,7 @@ pub(crate) async fn a_claimed_key_lives_as_long_as_its_ttl(case: &Case) {
     case.with_capacity(100).await;
     case.fill(5).await;
     let ask = ClaimAsk { ttl: Some(HOUR), ..case.claim_ask(2).await };
-    for claimed in case.rows().claim(&ask).await.unwrap().keys {
+    for claimed in case.rows().pools.claim(&ask).await.unwrap().keys {
         let used = case.used(&claimed).await;
         let end = an_hour_after(used.used_at);
         assert_eq!(used.expires_at, Some(end));
@@ -74,7 +74,7 @@ pub(crate) async fn used_keys_are_listed_by_time_page_by_page(case: &Case) {
         tick().await;
     }
     let page = UsedPage { limit: 7, ..case.used_ask() };
-    assert_eq!(case.rows().used_page(&page).await.unwrap().len(), 7);
+    assert_eq!(case.rows().use_log.used_page(&page).await.unwrap().len(), 7);
     let listed = case.used_keys(page).await;
     assert_eq!(keys_used(&listed), keys_of(0..50));
     assert!(listed.is_sorted_by_key(|used| used.used_at));
@@ -112,7 +112,7 @@ pub(crate) async fn available_keys_are_listed_page_by_page_as_they_are_claimed(c
     case.take_names(NamePurpose::Pool, &[("mine-a", None), ("mine-b", None)]).await;
     case.fill(10).await;
     let page = AvailablePage { space: case.space.clone(), after: None, limit: 7 };
-    assert_eq!(case.rows().available_page(&page).await.unwrap().len(), 7);
+    assert_eq!(case.rows().pools.available_page(&page).await.unwrap().len(), 7);
     let listed = case.pool().await;
     let mut expected = keys_of(0..30);
     expected.extend(["mine-a".to_owned(), "mine-b".to_owned()]);
@@ -137,7 +137,7 @@ pub(crate) async fn the_keys_of_two_spaces_are_apart(case: &Case) {
     other.release(&claimed).await;
     assert_eq!((case.available().await, other.available().await), (6, 10));
     assert!(other.used_keys(other.used_ask()).await.is_empty());
-    case.store.advance(&case.space, to(0), &case.instance).await.unwrap();
+    case.store.spaces.advance(&case.space, to(0), &case.instance).await.unwrap();
     assert_eq!((case.available().await, other.available().await), (0, 10));
     assert_eq!(keys_in(&other.claim(100).await.keys), keys_of(0..10));
 }
@@ -207,7 +207,7 @@ pub(crate) async fn a_noted_key_is_on_record_and_a_reserved_one_is_not(case: &Ca
     let leased = Claimed { id: ordinal, key: format!("k{ordinal}") };
     assert!(!case.confirms_use(grant.mark, &leased, me).await);
     let uses = Uses { pooled: false, ..case.uses(std::slice::from_ref(&leased), "ann").await };
-    let noted = case.rows().note(&uses).await.unwrap();
+    let noted = case.rows().use_log.note(&uses).await.unwrap();
     assert!(case.confirms_use(noted.mark, &leased, me).await);
 }
 

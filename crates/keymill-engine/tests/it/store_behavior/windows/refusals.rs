@@ -49,7 +49,7 @@ pub(crate) async fn windows_know_the_floor_and_the_last_lease(case: &Case) {
         let extension = WindowAsk { held: Some(held(&window)), ..ask };
         assert!(is_rolled_back(&case.window_as(&extension).await), "{floor:?}");
         let release = WindowRelease { floor: floor.clone(), ..release.clone() };
-        assert!(is_rolled_back(&case.store.release_window(&release).await), "{floor:?}");
+        assert!(is_rolled_back(&case.store.windows.release_window(&release).await), "{floor:?}");
     }
     let lost = WindowAsk { last_lease: Some(window.lease + 50), ..ask.clone() };
     assert!(is_rolled_back(&case.window_as(&lost).await));
@@ -62,7 +62,7 @@ pub(crate) async fn windows_know_the_floor_and_the_last_lease(case: &Case) {
     assert_eq!(case.window_as(&more).await.unwrap().lease, window.lease);
     for (lease, is_lost) in [(window.lease, false), (window.lease + 50, true)] {
         let pulse = Pulse { last_leases: vec![(case.space.clone(), lease)], ..case.pulse() };
-        assert_eq!(!case.store.heartbeat(&pulse).await.unwrap().lost.is_empty(), is_lost);
+        assert_eq!(!case.store.instances.heartbeat(&pulse).await.unwrap().lost.is_empty(), is_lost);
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn a_sealed_space_has_no_window(case: &Case) {
     let timeline = case.with_layout("41/3/12").await;
     let window = case.window(timeline, LONG).await;
     let floor = case.floor(0, 0).await;
-    let sealed = case.store.seal(&case.space, &floor).await.unwrap();
+    let sealed = case.store.spaces.seal(&case.space, &floor).await.unwrap();
     let ask = case.window_ask(timeline, 2 * LONG).await;
     let extension = WindowAsk { held: Some(held(&window)), ..ask.clone() };
     for ask in [ask, extension] {
@@ -93,9 +93,9 @@ pub(crate) async fn no_window_begins_below_an_advance(case: &Case) {
     let timeline = case.with_layout("41/1/12").await;
     let before = case.window(timeline, 100).await;
     let base = before.mark.next + 200;
-    let record = case.store.advance(&case.space, to(base), &case.instance).await.unwrap();
+    let record = case.store.spaces.advance(&case.space, to(base), &case.instance).await.unwrap();
     assert_eq!((record.mark.next, record.base), (base, base));
-    assert_eq!(case.store.space(&case.space).await.unwrap(), record);
+    assert_eq!(case.store.spaces.space(&case.space).await.unwrap(), record);
     // No tenancy outlives it, and its holder gets another one once the time has come.
     let last_lease = Some(before.lease);
     let ask = case.window_ask(timeline, 100).await;
@@ -110,14 +110,14 @@ pub(crate) async fn no_window_begins_below_an_advance(case: &Case) {
     }
     assert_eq!(case.lease_at(timeline, 0, base - 1).await, None);
     let far = after.mark.next + 1_000 * LONG;
-    case.store.advance(&case.space, to(far), &case.instance).await.unwrap();
+    case.store.spaces.advance(&case.space, to(far), &case.instance).await.unwrap();
     for held in [None, Some(held(&after))] {
         let refusal = case.window_as(&WindowAsk { held, ..ask.clone() }).await;
         assert_eq!(free_at(&refusal), timeline.time_of(far));
     }
     // What was passed over is time, of every worker, and no range of ordinals.
     let page = LeasePage { space: Some(case.space.clone()), after: None, limit: 100 };
-    let leases = case.store.leases(&page).await.unwrap();
+    let leases = case.store.leases.leases(&page).await.unwrap();
     let leases: Vec<u64> = leases.iter().map(|lease| lease.lease).collect();
     assert_eq!(leases, [before.lease, after.lease]);
 }

@@ -98,12 +98,17 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
     let url = format!("redis://127.0.0.1:{}/0?replicas=0", address.port());
     let open = async || keymill_engine::store::open(&url, Opening::default()).await.unwrap();
     let olds = [open().await, open().await, open().await, open().await, open().await];
-    let nothing_seen = Floor { store: olds[0].identity().await.unwrap(), mark: Mark::default() };
-    olds[0].create(&links(), &nothing_seen).await.unwrap();
+    let nothing_seen =
+        Floor { store: olds[0].admin.identity().await.unwrap(), mark: Mark::default() };
+    olds[0].spaces.create(&links(), &nothing_seen).await.unwrap();
     eventually("the replica has it", || second.command("EXISTS keymill:{links}") == ":1");
     for old in &olds {
         // Several connections each.
-        let looks = tokio::join!(old.space("links"), old.space("links"), old.space("links"));
+        let looks = tokio::join!(
+            old.spaces.space("links"),
+            old.spaces.space("links"),
+            old.spaces.space("links")
+        );
         assert!(looks.0.is_ok() && looks.1.is_ok() && looks.2.is_ok());
     }
 
@@ -119,10 +124,10 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
             generations: 1,
             floor: nothing_seen.clone(),
         };
-        new.add_names(&batch).await.unwrap();
+        new.names.add_names(&batch).await.unwrap();
     }
     let ask = ask(&nothing_seen);
-    let grant = new.lease(&ask).await.unwrap();
+    let grant = new.leases.lease(&ask).await.unwrap();
     let (holder, end) = (ask.instance.id.clone(), grant.ordinals.end);
     let what = Confirm {
         space: "links".to_owned(),
@@ -136,14 +141,14 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
             assert_eq!(first.command("REPLICAOF 127.0.0.1 1"), "+OK");
         }
         assert!(first.command("INFO replication").contains(&format!("role:{role}")));
-        let confirmed = olds[0].confirm(&what).await.unwrap();
+        let confirmed = olds[0].snapshots.confirm(&what).await.unwrap();
         assert!(confirmed.on_record, "{role}: {confirmed:?}");
         assert_eq!(confirmed.skips, [5], "{role}");
-        let unplaced = olds[1].unplaced("links", grant.mark, None, 10).await.unwrap();
+        let unplaced = olds[1].snapshots.unplaced("links", grant.mark, None, 10).await.unwrap();
         assert_eq!(unplaced, ["plain"], "{role}");
     }
     let floor = Floor { mark: grant.mark, ..nothing_seen };
-    let next = olds[4].lease(&LeaseAsk { floor, ..ask }).await.unwrap();
+    let next = olds[4].leases.lease(&LeaseAsk { floor, ..ask }).await.unwrap();
     assert_eq!(next.ordinals, 10..20);
 }
 
@@ -154,8 +159,8 @@ async fn a_heartbeat_reports_nothing_that_no_replica_has() {
         Err(missing) => return skip(&missing),
     };
     let store = keymill_engine::store::open(&first.url(), Opening::default()).await.unwrap();
-    let floor = Floor { store: store.identity().await.unwrap(), mark: Mark::default() };
-    store.create(&links(), &floor).await.unwrap();
+    let floor = Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() };
+    store.spaces.create(&links(), &floor).await.unwrap();
     let ask = ask(&floor);
     let pulse = Pulse {
         instance: ask.instance.clone(),
@@ -164,21 +169,21 @@ async fn a_heartbeat_reports_nothing_that_no_replica_has() {
         last_leases: Vec::new(),
         serves: Vec::new(),
     };
-    let beat = store.heartbeat(&pulse).await.unwrap();
+    let beat = store.instances.heartbeat(&pulse).await.unwrap();
     assert_eq!(beat.marks.iter().map(|(_, mark)| mark.next).collect::<Vec<_>>(), [0]);
 
     assert_eq!(second.command("REPLICAOF NO ONE"), "+OK");
     eventually("nobody follows", || {
         first.command("INFO replication").contains("connected_slaves:0")
     });
-    let burned = store.lease(&ask).await;
+    let burned = store.leases.lease(&ask).await;
     assert!(matches!(burned, Err(StoreError::InDoubt(_))), "{burned:?}");
-    let unknown = store.heartbeat(&pulse).await;
+    let unknown = store.instances.heartbeat(&pulse).await;
     assert!(matches!(unknown, Err(StoreError::Unavailable(_))), "{unknown:?}");
 
     assert_eq!(second.command(&follow(&first)), "+OK");
     eventually("the replica follows again", || is_followed(&first, &second));
-    let beat = store.heartbeat(&pulse).await.unwrap();
+    let beat = store.instances.heartbeat(&pulse).await.unwrap();
     assert_eq!(beat.marks.iter().map(|(_, mark)| mark.next).collect::<Vec<_>>(), [10]);
 }
 

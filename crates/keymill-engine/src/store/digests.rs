@@ -1,8 +1,18 @@
 //! Digests: keys that are made of inputs, as a store is asked for them.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
-use crate::store::{Floor, Mark, SpaceRecord, StoreError};
+use async_trait::async_trait;
+
+use super::{Floor, Mark, SpaceRecord, StoreError};
+
+/// Keys of inputs.
+#[async_trait]
+pub trait Digests: fmt::Debug + Send + Sync {
+    /// Finds or makes the keys of inputs, all in one transaction.
+    async fn digest(&self, batch: &DigestBatch) -> Result<Digested, StoreError>;
+}
 
 /// Inputs to digest.
 #[derive(Debug, Clone)]

@@ -1,38 +1,40 @@
-//! What a store is asked and what it answers: plain records, the same for every store.
+//! Leases: what a store is asked about ranges of ordinals, and what it answers.
 
+use std::fmt;
 use std::ops::Range;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Floor, Mark, SpaceRecord, StoreError, must_be_on_record};
+use super::{Floor, Mark, StoreError, must_be_on_record};
 use crate::instance::Instance;
-use crate::space::{Definition, Tuning};
 
-/// A space to make.
-#[derive(Debug, Clone)]
-pub struct NewSpace {
-    /// Its name, never used before.
-    pub name: String,
-    /// What its keys look like.
-    pub definition: Definition,
-    /// How it is served.
-    pub tuning: Tuning,
-    /// Tells the secret behind it, where there is one.
-    pub fingerprint: Option<String>,
-    /// How many ordinals it has.
-    pub capacity: u64,
-    /// The first ordinal to grant.
-    pub start: u64,
-}
+/// Ranges of ordinals and who holds them.
+#[async_trait]
+pub trait Leases: fmt::Debug + Send + Sync {
+    /// Grants a range of ordinals: from what was given back first, otherwise from `next`.
+    ///
+    /// At most `size` ordinals, and at most one `share`-th of what is left but always one.
+    /// Leases listed as `spent` are closed at their end in the same transaction, also when
+    /// the answer is [`StoreError::Exhausted`].
+    async fn lease(&self, ask: &LeaseAsk) -> Result<Grant, StoreError>;
 
-/// What `create` found or made.
-#[derive(Debug, Clone)]
-pub enum Created {
-    /// The space is new.
-    Made(SpaceRecord),
-    /// The name was there already.
-    Exists(SpaceRecord),
+    /// Closes leases where drawing ended and makes what was not drawn available again, all in one
+    /// transaction. For each: how far its space has come with it. A lease that is not open, or not
+    /// the caller's, or does not end where the caller says, is left alone, and so is one whose space
+    /// is refused; the others are closed all the same. There may be
+    /// several leases of one space, and hundreds of spaces.
+    async fn give_back(
+        &self,
+        backs: &[GiveBack],
+    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError>;
+
+    /// The lease under which an ordinal was, or may have been, handed out.
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError>;
+
+    /// Leases by space and then by age, after a given one.
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError>;
 }
 
 /// A request for a lease.
@@ -134,93 +136,6 @@ pub struct LeasePage {
     pub after: Option<(String, LeaseId)>,
     /// At most so many.
     pub limit: u32,
-}
-
-/// A sign of life.
-#[derive(Debug, Clone)]
-pub struct Pulse {
-    /// Who lives.
-    pub instance: Instance,
-    /// Where it can be reached.
-    pub address: Option<String>,
-    /// Whether this is its last word.
-    pub stopping: bool,
-    /// The last lease it got of each space.
-    pub last_leases: Vec<(String, LeaseId)>,
-    /// The spaces that it serves, by name, each with the revision that it knows.
-    pub serves: Vec<(String, u64)>,
-}
-
-/// The store's answer to a sign of life.
-#[derive(Debug, Clone, Default)]
-pub struct Beat {
-    /// The identity of the store.
-    pub store: String,
-    /// How far all spaces have come, by name.
-    pub marks: Vec<(String, Mark)>,
-    /// The spaces that the instance serves and that stand at another revision than it knows.
-    pub changed: Vec<SpaceRecord>,
-    /// Spaces of which the instance's last lease is gone, though no advance explains it.
-    pub lost: Vec<String>,
-}
-
-/// An instance as the store knows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct InstanceRecord {
-    /// The instance.
-    #[serde(flatten)]
-    pub instance: Instance,
-    /// Where it can be reached.
-    pub address: Option<String>,
-    /// When it last reported to the store.
-    pub seen_at: Timestamp,
-    /// When it stopped, if it reported that.
-    pub stopped_at: Option<Timestamp>,
-}
-
-/// Which instances to list.
-#[derive(Debug, Clone, Default)]
-pub struct InstancePage {
-    /// Those after this one.
-    pub after: Option<String>,
-    /// At most so many.
-    pub limit: u32,
-}
-
-/// A store in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
-    /// `sqlite`, …
-    pub kind: &'static str,
-    /// A path or a URL without its password.
-    pub location: String,
-    /// Whether it was created when it was opened.
-    pub created: bool,
-}
-
-impl Pulse {
-    /// The last leases that have to be on record in spaces that have come this far, by name.
-    pub fn expected<'a>(&'a self, marks: &[(String, Mark)]) -> Vec<(&'a str, LeaseId)> {
-        let expected = |(space, lease): &&(String, LeaseId)| {
-            must_be_on_record(*lease, revision_in(marks, space).unwrap_or(0))
-        };
-        let expected = self.last_leases.iter().filter(expected);
-        expected.map(|(space, lease)| (space.as_str(), *lease)).collect()
-    }
-
-    /// The spaces to read whole: those that it serves at another revision than these.
-    pub fn outdated<'a>(&'a self, marks: &[(String, Mark)]) -> Vec<&'a str> {
-        let outdated = |(space, known): &&(String, u64)| {
-            revision_in(marks, space).is_some_and(|revision| revision != *known)
-        };
-        self.serves.iter().filter(outdated).map(|(space, _)| space.as_str()).collect()
-    }
-}
-
-/// The revision of a space among marks by name.
-fn revision_in(marks: &[(String, Mark)], space: &str) -> Option<u64> {
-    let found = marks.binary_search_by(|(name, _)| name.as_str().cmp(space)).ok()?;
-    Some(marks[found].1.revision)
 }
 
 impl Purpose {

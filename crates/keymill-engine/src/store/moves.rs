@@ -4,16 +4,46 @@
 //! is sealed, too, until the last of them is there. Ids, revisions and leases stay what they were, so
 //! that a key tells in the new store what it told in the old one.
 
+use std::fmt;
+
+use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::key_rows::{KeyId, UsedKey};
 use super::{
-    Created, History, LeaseId, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose,
-    Ranges, SpaceRecord, StoreError,
+    Created, History, KeyId, LeaseId, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose,
+    Ranges, SpaceRecord, StoreError, UsedKey,
 };
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
+
+/// Keyspaces that move to another store.
+#[async_trait]
+pub trait Moves: fmt::Debug + Send + Sync {
+    /// Rows of a space, to be moved to another store.
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError>;
+
+    /// Makes a space that comes from another store: sealed, and `importing` what `tuning.importing`
+    /// says, so that nothing can be taken from it. One that is importing the same already is brought up
+    /// to what is given, and its mark never falls; any other is [`Created::Exists`] and left alone.
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError>;
+
+    /// Writes rows into a space that is importing this; those that are there already are left as
+    /// they are. A key that was retired while it was read may come as available and as used: then it is
+    /// used, in whatever order both come. Refused with [`StoreError::Outdated`] where the space is not
+    /// importing this.
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError>;
+
+    /// Opens a space that was importing this: from now on its keys can be taken, beyond everything
+    /// that was granted in the other store. Adds one to the revision that came with it, or to a later
+    /// one that it has reached since.
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError>;
+}
 
 /// A part of what is on record of a keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
