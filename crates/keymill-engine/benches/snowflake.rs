@@ -1,4 +1,4 @@
-//! IDs a second of a snowflake mill, against crates that make such IDs, and UUIDs v7.
+//! IDs a second of a snowflake source, against crates that make such IDs, and UUIDs v7.
 //!
 //! Run it with `cargo bench --bench snowflake` where nothing else runs and there are two cores. The
 //! tables at the end have the median rate of each, and the rate of keymill, taking one by one,
@@ -27,7 +27,7 @@ use ferroid::generator as ferroids;
 use ferroid::id::{SnowflakeId, SnowflakeTwitterId};
 use ferroid::time::MonotonicClock as Clock;
 use keymill_core::Layout;
-use keymill_engine::internals::Mill;
+use keymill_engine::internals::Ticks;
 use keymill_engine::space::Timeline;
 use snowflake::SnowflakeIdGenerator;
 
@@ -47,9 +47,9 @@ fn snowflakes(criterion: &mut Criterion) {
 
 fn alone<Id: SnowflakeId<Ty = u64>>(criterion: &mut Criterion, layout: Layout) -> String {
     let mut section = Section::new(criterion, format!("{layout}, one thread"));
-    let mill = mill(layout);
-    section.alone("keymill", || take(&mill, 1));
-    section.alone("keymill, 1,000 at a time", || take(&mill, 1_000));
+    let ticks = ticks(layout);
+    section.alone("keymill", || take(&ticks, 1));
+    section.alone("keymill, 1,000 at a time", || take(&ticks, 1_000));
     let mut lazy = SnowflakeIdGenerator::new(0, 0);
     section.alone("rs-snowflake, lazy_generate", || one(lazy.lazy_generate()));
     if layout == Layout::TWITTER {
@@ -72,9 +72,9 @@ where
     Id: SnowflakeId<Ty = u64> + Send + Sync,
 {
     let mut section = Section::new(criterion, format!("{layout}, two threads"));
-    let mill = mill(layout);
-    section.shared("keymill", || take(&mill, 1));
-    section.shared("keymill, 1,000 at a time", || take(&mill, 1_000));
+    let ticks = ticks(layout);
+    section.shared("keymill", || take(&ticks, 1));
+    section.shared("keymill, 1,000 at a time", || take(&ticks, 1_000));
     let lazy = Mutex::new(SnowflakeIdGenerator::new(0, 0));
     section.shared("rs-snowflake, lazy_generate", || one(lazy.lock().unwrap().lazy_generate()));
     if layout == Layout::TWITTER {
@@ -161,24 +161,24 @@ mod wide {
     define!(Id, u64, reserved: 1, timestamp: 41, machine_id: 0, sequence: 22);
 }
 
-/// A mill that has worker 0 for an hour.
-fn mill(layout: Layout) -> Mill {
+/// A source that has worker 0 for an hour.
+fn ticks(layout: Layout) -> Ticks {
     let timeline = Timeline { epoch_ms: 0, layout };
-    let mill = Mill::of_ids(timeline, 1, Duration::from_secs(1));
-    let (worker, now) = (mill.worker().unwrap(), keymill_engine::clock::Clock::default().now_ms());
-    worker.begin(0, timeline.tick_at(now)..timeline.tick_at(now + 3_600_000), now);
-    mill
+    let ticks = Ticks::new(timeline, 1, Duration::from_secs(1));
+    let now = keymill_engine::clock::Clock::default().now_ms();
+    ticks.worker().begin(0, timeline.tick_at(now)..timeline.tick_at(now + 3_600_000), now);
+    ticks
 }
 
 /// Draws as a take does, only that a take sleeps where it has to wait.
-fn take(mill: &Mill, count: u64) -> u64 {
+fn take(ticks: &Ticks, count: u64) -> u64 {
     let mut left = count;
     while left > 0 {
-        if let Some(ids) = mill.try_draw(left).unwrap() {
+        if let Some(ids) = ticks.try_draw(left).unwrap() {
             left -= ids.end - ids.start;
             ids.for_each(|id| _ = black_box(id));
         } else {
-            assert!(mill.left() > 0, "the hour is over");
+            assert!(ticks.left() > 0, "the hour is over");
             spin_loop();
         }
     }

@@ -4,3 +4,4 @@
 
 pub use crate::source::lease::{Draw, LEASE_SIZE_MAX, Leases};
 pub use crate::source::leased::Mill;
+pub use crate::source::ticks::Ticks;

@@ -1,6 +1,6 @@
 //! The service: what every front and the command line call.
 //!
-//! It owns the spaces of this instance, their mills and the heartbeat. It knows no protocol
+//! It owns the spaces of this instance, their sources and the heartbeat. It knows no protocol
 //! and no database.
 
 mod advance;
@@ -19,8 +19,10 @@ mod input;
 mod names;
 mod pools;
 mod registry;
+mod source;
 mod spaces;
 mod take;
+mod takeable;
 pub mod turn;
 mod unwritten;
 mod use_log;

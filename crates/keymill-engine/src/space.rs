@@ -6,6 +6,7 @@
 pub mod codec;
 mod definition;
 pub mod digest;
+pub(crate) mod rules;
 pub mod secret;
 pub mod skips;
 mod spec;

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::source::Source;
 use super::{Service, ServiceError};
 use crate::space::{DefinitionError, Kind};
 use crate::store::{LeasePage, Purpose};
@@ -41,7 +42,9 @@ impl Service {
             let bounds = timeline.bounds(from, to);
             return Ok(bounds.map(|(low, high)| Bounds { first: key(low), last: key(high) }));
         }
-        if let Some(uuids) = space.uuids.filter(|uuids| uuids.are_by_time()) {
+        if let Source::Uuids(uuids) = space.source
+            && uuids.are_by_time()
+        {
             let bounds = uuids.bounds(from, to);
             return Ok(bounds.map(|(first, last)| Bounds { first, last }));
         }

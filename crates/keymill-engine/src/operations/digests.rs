@@ -1,17 +1,18 @@
 //! Digests: the same input has the same key, from any instance at any time.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwap;
 use keymill_core::Located;
 use zeroize::Zeroizing;
 
+use super::source::Source;
 use super::{Service, ServiceError, Space};
 use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
 use crate::space::digest::{Digester, Prepared};
-use crate::space::{Definition, DefinitionError, Kind};
+use crate::space::{Definition, DefinitionError};
 use crate::store::{DigestBatch, DigestInput, DigestKey, SpaceRecord, StoreError};
 
 /// How many keys are tried for an input, before the space counts as full.
@@ -41,8 +42,11 @@ pub(super) struct Digests {
     key: Zeroizing<[u8; 32]>,
     /// Of the last generation that this instance has met: new inputs get keys of its length.
     last: ArcSwap<LastDigester>,
-    group: GroupCommit<Vec<Asked>, Vec<Option<DigestKey>>>,
+    /// Commits new inputs, many requests to a commit. The task that does begins with the first of them.
+    group: LazyLock<Group, Box<dyn FnOnce() -> Group + Send>>,
 }
+
+type Group = GroupCommit<Vec<Asked>, Vec<Option<DigestKey>>>;
 
 /// How inputs become keys of a generation, and how many generations there were.
 #[derive(Debug)]
@@ -120,11 +124,8 @@ impl Service {
     }
 
     /// What makes digests, for a space of that kind.
-    pub(super) fn digests_of(&self, record: &SpaceRecord) -> Result<Option<Digests>, ServiceError> {
+    pub(super) fn digests_of(&self, record: &SpaceRecord) -> Result<Digests, ServiceError> {
         let inner = &self.inner;
-        if record.definition.kind != Kind::Digest {
-            return Ok(None);
-        }
         let key = self.master_for(&record.name)?.digest_key(&record.name);
         let (space, fence) = (record.name.clone(), inner.fence.clone());
         let writer = Arc::new(Writer { space, fence });
@@ -132,9 +133,11 @@ impl Service {
             let writer = writer.clone();
             async move { writer.write(inputs).await }
         };
-        let group = GroupCommit::start(&inner.runtime, INPUTS_MAX, Vec::len, commit);
+        let runtime = inner.runtime.clone();
+        let start = move || GroupCommit::start(&runtime, INPUTS_MAX, Vec::len, commit);
+        let group = LazyLock::new(Box::new(start) as Box<_>);
         let last = ArcSwap::from_pointee(last_digester(&key, &record.definition)?);
-        Ok(Some(Digests { key, last, group }))
+        Ok(Digests { key, last, group })
     }
 }
 
@@ -247,15 +250,12 @@ impl std::fmt::Debug for Digests {
 impl Space {
     /// What makes its digests, if that is its kind.
     fn digests(&self) -> Result<&Digests, ServiceError> {
-        self.digests.as_ref().ok_or_else(|| {
+        let Source::Digests(digests) = &self.source else {
             let name = &self.name;
-            ServiceError::WrongKind(format!("`{name}` makes no digests: its kind is not `digest`"))
-        })
-    }
-
-    /// Whether its keys are made of inputs.
-    pub(super) fn is_digest(&self) -> bool {
-        self.digests.is_some()
+            let problem = format!("`{name}` makes no digests: its kind is not `digest`");
+            return Err(ServiceError::WrongKind(problem));
+        };
+        Ok(digests)
     }
 
     /// Whether a name that is older than its generation occupies a key.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::input::shown;
 use crate::fence::{FenceError, OtherStore};
-use crate::source::leased::NotReady;
+use crate::source::outlook::NotReady;
 use crate::space::codec::GrowthError;
 use crate::space::digest::DigestError;
 use crate::space::{DefinitionError, Difference};

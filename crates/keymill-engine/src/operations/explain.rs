@@ -5,6 +5,7 @@ use keymill_core::Located;
 use serde::Serialize;
 
 use super::input::check_key;
+use super::source::Source;
 use super::{IdFields, Service, ServiceError, Space};
 use crate::store::{Found, LeaseRecord, NamePurpose, NameRecord, Purpose, UsedKey};
 
@@ -98,7 +99,7 @@ impl Service {
             };
             return Ok(of_name(&space, known, found));
         }
-        if let Some(uuids) = space.uuids {
+        if let Source::Uuids(uuids) = space.source {
             return Ok(uuids.explain(key));
         }
         if let Some(timeline) = space.timeline() {

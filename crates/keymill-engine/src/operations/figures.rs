@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::Space;
-use crate::source::ticks::Worker;
+use super::source::Source;
+use crate::source::numbers::Numbers;
 use crate::space::Timeline;
 
 /// What this process knows of a space, in figures.
@@ -39,8 +40,8 @@ impl Space {
         let (record, progress) = (self.record(), self.progress());
         Figures {
             name: self.name.clone(),
-            drawn: self.mill.drawn(),
-            at_hand: self.mill.left(),
+            drawn: self.source.numbers().map_or(0, Numbers::drawn),
+            at_hand: self.at_hand(),
             leases: progress.leases,
             burned: progress.burned,
             rate: progress.rate,
@@ -48,7 +49,10 @@ impl Space {
             leased: record.leased(),
             clock_jumps: progress.clock_jumps,
             runs_out_at: self.timeline().map(Timeline::runs_out_at),
-            worker: self.mill.worker().and_then(Worker::number),
+            worker: match &self.source {
+                Source::Ticks(ticks) => ticks.worker().number(),
+                _ => None,
+            },
         }
     }
 }

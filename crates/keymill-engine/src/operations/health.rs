@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Service;
-use crate::source::leased::Outlook;
+use crate::source::outlook::Outlook;
 use crate::store::RolledBack;
 
 /// How this instance is.
@@ -153,8 +153,13 @@ impl Service {
                 problem("store_unavailable", Some(&space.name), detail.to_owned());
                 continue;
             }
-            let dry = space.mill.left() == 0;
-            match &*space.mill.outlook() {
+            let dry = space.at_hand() == 0;
+            let Some(queue) = space.source.queue() else {
+                // It never has keys in memory, so it counts as dry.
+                ready &= !rolled_back.contains_key(&space.name);
+                continue;
+            };
+            match &*queue.outlook() {
                 Outlook::Filling | Outlook::Sealed | Outlook::PoolFilling => {}
                 Outlook::Away(_) => {
                     ready &= !dry;

@@ -10,9 +10,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Inner, Service, Space};
 use crate::fence::{Comparison, Refused};
-use crate::source::leased::Outlook;
+use crate::source::outlook::Outlook;
+use crate::source::queue::Queue;
 use crate::store::{Pulse, StoreError, is_later_era};
-use crate::supply::leases::stopped;
+use crate::supply::stop::stopped;
 
 /// Beats until the instance stops, then says goodbye. It keeps the instance alive only while it beats: one
 /// that is dropped takes its heartbeat with it.
@@ -43,7 +44,7 @@ impl Service {
             Ok(comparison) => {
                 self.inner.health.store_answered();
                 self.follow(comparison).await;
-                spaces.iter().for_each(|space| space.mill.beat());
+                spaces.iter().filter_map(|space| space.source.queue()).for_each(Queue::beat);
             }
             Err(error) => self.beat_failed(&error),
         }
@@ -79,7 +80,9 @@ impl Service {
         let refused: HashSet<String> = refused.into_iter().map(|it| it.space).collect();
         self.inner.health.recovered_all_but(&refused);
         for space in self.known_spaces().iter().filter(|it| !refused.contains(&it.name)) {
-            space.mill.recovered();
+            if let Some(queue) = space.source.queue() {
+                queue.recovered();
+            }
         }
         if let Err(error) = self.inner.fence.remember(risen).await {
             return self.beat_failed(&error);
@@ -116,8 +119,10 @@ impl Service {
         if self.inner.health.space_rolled_back(space, how) {
             tracing::error!(space, code = "store_rolled_back", "{how}");
         }
-        if let Some(space) = self.known_space(space) {
-            space.mill.set_outlook(Outlook::RolledBack(how.clone()));
+        if let Some(space) = self.known_space(space)
+            && let Some(queue) = space.source.queue()
+        {
+            queue.set_outlook(Outlook::RolledBack(how.clone()));
         }
     }
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use keymill_core::Located;
 
+use super::source::Source;
 use super::{Explanation, Service, ServiceError, Space, State};
 use crate::space::Timeline;
 use crate::store::SpaceRecord;
@@ -19,7 +20,10 @@ pub struct IdFields {
 impl Space {
     /// How a snowflake space counts.
     pub(super) fn timeline(&self) -> Option<Timeline> {
-        self.mill.worker().map(crate::source::ticks::Worker::timeline)
+        match &self.source {
+            Source::Ticks(ticks) => Some(ticks.worker().timeline()),
+            _ => None,
+        }
     }
 }
 

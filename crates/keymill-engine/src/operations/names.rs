@@ -6,6 +6,7 @@
 use keymill_core::{Generations, Located};
 
 use super::input::{check_after, check_key, check_owner, shown};
+use super::source::Source;
 use super::{Service, ServiceError, Space};
 use crate::store::{NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, StoreError};
 
@@ -302,9 +303,9 @@ impl Space {
         purpose: NamePurpose,
         key: &str,
     ) -> Result<NewName, String> {
-        let could_be_made = match self.uuids {
-            Some(_) => uuid::Uuid::try_parse(key).is_ok(),
-            None => codec.ordinal(key.as_bytes()).is_ok(),
+        let could_be_made = match self.source {
+            Source::Uuids(_) => uuid::Uuid::try_parse(key).is_ok(),
+            _ => codec.ordinal(key.as_bytes()).is_ok(),
         };
         if could_be_made {
             return Err(

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use keymill_core::Located;
 
+use super::source::Source;
 use super::{Imported, Service, ServiceError, Space};
-use crate::space::Kind;
 use crate::store::{
     AvailablePage, Claimed, Fill, KeyRows, NamePurpose, Naming, NewName, StoreError, WriteKeys,
 };
@@ -107,13 +107,13 @@ impl Service {
         rows.map_err(|error| ServiceError::WrongKind(error.to_string()))
     }
 
-    /// What a refill of a space claims from, if it has a pool.
+    /// What the supply task of a space claims from, if it has a pool.
     pub(super) fn pool_of(&self, space: &Space) -> Option<Pool> {
-        let claims = space.claims.clone()?;
+        let Source::Claimed { claims, .. } = &space.source else { return None };
         Some(Pool {
             space: space.name.clone(),
             fence: self.inner.fence.clone(),
-            claims,
+            claims: claims.clone(),
             keys: space.keys.clone(),
             write: space.writer(),
             after: AtomicI64::new(i64::MIN),
@@ -128,10 +128,10 @@ impl Service {
 
     async fn pool_space(&self, name: &str) -> Result<Arc<Space>, ServiceError> {
         let space = self.space(name).await?;
-        if space.record().definition.kind == Kind::Pooled {
-            return Ok(space);
+        match space.source {
+            Source::Claimed { .. } => Ok(space),
+            _ => Err(no_pool(name)),
         }
-        Err(ServiceError::WrongKind(format!("`{name}` has no pool: its kind is not `pooled`")))
     }
 
     /// Takes names, a batch to a transaction, and counts what became of them.
@@ -188,18 +188,12 @@ impl Service {
 }
 
 impl Space {
-    /// Writes the keys of ordinals, but for blocked ones.
+    /// Writes the keys of ordinals into the pool, without skipped and blocked ones.
     pub(super) fn writer(&self) -> WriteKeys {
         let (keys, blocklist) = (self.keys.clone(), self.blocklist.clone());
         Arc::new(move |ordinals, each| {
-            let (blocklist, codec) = (blocklist.load(), keys.codec());
-            let shape = codec.shape();
-            keys.skips().leave_out(ordinals, |run| {
-                codec.keys(run, |ordinal, key| {
-                    if !blocklist.blocks(shape.after_prefix(key)) {
-                        each(ordinal, std::str::from_utf8(key).expect("keys are ASCII"));
-                    }
-                });
+            keys.with_rules(&blocklist, |rules| {
+                rules.keys(ordinals, |ordinal, key| each(ordinal, text(key)));
             });
         })
     }
@@ -220,4 +214,14 @@ impl Space {
             None => Ok(NewName { key: key.to_owned(), ordinal: None }),
         }
     }
+}
+
+/// The refusal of a space that has no pool.
+pub(super) fn no_pool(space: &str) -> ServiceError {
+    ServiceError::WrongKind(format!("`{space}` has no pool: its kind is not `pooled`"))
+}
+
+/// A key as text.
+pub(super) fn text(key: &[u8]) -> &str {
+    std::str::from_utf8(key).expect("keys are ASCII")
 }

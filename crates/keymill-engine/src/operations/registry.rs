@@ -11,18 +11,19 @@ use jiff::Timestamp;
 use keymill_core::{Blocklist, Generations, Located};
 use tokio::time::timeout;
 
-use super::digests::Digests;
 use super::input::check_space;
-use super::use_log::Ledger;
+use super::source::Source;
+use super::use_log::UseRecorder;
 use super::{Service, ServiceError};
-use crate::source::claimed_keys::Claims;
-use crate::source::leased::{Mill, Outlook};
-use crate::source::uuids::Uuids;
+use crate::source::numbers::Numbers;
+use crate::source::outlook::Outlook;
 use crate::space::codec::Keys;
+use crate::space::rules::Rules;
 use crate::space::secret::Master;
-use crate::space::{Audit, Kind, Timeline, Tuning};
+use crate::space::{Audit, Timeline, Tuning};
 use crate::store::{SpaceRecord, is_later_era};
-use crate::supply::leases::{Progress, Refill, SharedProgress};
+use crate::supply::leases::LeaseSupply;
+use crate::supply::progress::{Progress, SharedProgress};
 use crate::supply::windows::Keeper;
 
 /// A space that this instance can take from.
@@ -30,21 +31,14 @@ use crate::supply::windows::Keeper;
 pub struct Space {
     /// Its name.
     pub name: String,
-    /// Where its ordinals come from.
-    pub mill: Arc<Mill>,
-    /// What is made of them.
+    /// What its keys are made of.
+    pub(super) source: Source,
+    /// How ordinals are written as keys, and which of them are left out.
     pub(super) keys: Arc<Keys>,
-    /// Keys of its pool that this instance holds, if it has a pool: then the mill hands out their
-    /// numbers instead of ordinals.
-    pub(super) claims: Option<Arc<Claims>>,
     /// Where single keys are put on record, in a store that can.
-    pub(super) ledger: Option<Ledger>,
-    /// What makes its keys of inputs, if that is its kind.
-    pub(super) digests: Option<Digests>,
-    /// Which UUIDs it hands out, if those are its keys.
-    pub(super) uuids: Option<Uuids>,
-    /// Whether takes need the general way: what is handed out is put on record first, or claimed.
-    pub(super) special: AtomicBool,
+    pub(super) recorder: Option<UseRecorder>,
+    /// Whether every key is put on record before it is handed out, as the settings say at present.
+    pub(super) records_each_key: AtomicBool,
     /// Keys not to hand out; empty where the space has that switched off.
     pub(super) blocklist: Arc<ArcSwap<Blocklist>>,
     pub(super) record: Arc<ArcSwap<SpaceRecord>>,
@@ -81,22 +75,39 @@ impl Space {
 
     /// Whether its keys come from a pool that nobody fills.
     pub(super) fn is_empty_pool(&self) -> bool {
-        self.claims.is_some() && self.record.load().tuning.low_water == 0
+        matches!(self.source, Source::Claimed { .. }) && self.record.load().tuning.low_water == 0
     }
 
     /// Whether nothing of it can be handed out without asking the store.
     pub(super) fn needs_store(&self) -> bool {
-        self.digests.is_some() || self.record.load().tuning.audit == Audit::Key
+        matches!(self.source, Source::Digests(_)) || self.records_each_key()
     }
 
-    /// What its refill has been doing.
+    /// Whether every key is put on record before it is handed out.
+    #[inline]
+    pub(super) fn records_each_key(&self) -> bool {
+        self.records_each_key.load(Ordering::Relaxed)
+    }
+
+    /// How many keys are in memory, ready to be taken.
+    pub fn at_hand(&self) -> u64 {
+        self.source.numbers().map_or(0, Numbers::left)
+    }
+
+    /// What its supply task has been doing.
     pub fn progress(&self) -> Progress {
         self.progress.get()
     }
 
+    /// Which ordinals become which keys, as of now: asked for after a draw, it knows what was drawn.
+    #[inline]
+    pub(super) fn with_rules<T>(&self, then: impl FnOnce(Rules<'_>) -> T) -> T {
+        self.keys.with_rules(&self.blocklist, then)
+    }
+
     /// Whether a key is one that must not be handed out.
     pub(super) fn blocks(&self, key: &[u8]) -> bool {
-        self.blocklist.load().blocks(self.codec().shape().after_prefix(key))
+        self.with_rules(|rules| rules.blocks(key))
     }
 }
 
@@ -169,81 +180,87 @@ impl Service {
                     "cannot apply the growth of the keyspace: {error}"
                 );
             }
-            if record.sealed {
-                // The refill gives back what was not drawn.
-                space.mill.set_outlook(Outlook::Sealed);
+            let queue = space.source.queue();
+            if let Some(queue) = queue.filter(|_| record.sealed) {
+                // The supply task gives back what was not drawn.
+                queue.set_outlook(Outlook::Sealed);
             }
             let advanced = is_later_era(record.mark.revision, space.record.load().mark.revision);
-            space.special.store(is_special(&record), Ordering::Relaxed);
+            space.records_each_key.store(record.tuning.audit == Audit::Key, Ordering::Relaxed);
             let sealed = record.sealed;
             space.record.store(Arc::new(record));
-            if sealed || advanced || space.keys.has_unread() {
-                space.mill.wake();
+            if let Some(queue) = queue
+                && (sealed || advanced || space.keys.has_unread())
+            {
+                queue.beat_anyway();
             }
         }
     }
 
     fn build(&self, record: SpaceRecord) -> Result<Space, ServiceError> {
-        let inner = &self.inner;
         self.check_secret(&record)?;
         let shared = Arc::new(ArcSwap::from_pointee(record));
         let record = shared.load();
         let master = self.master_of(&record)?;
         let keys = Arc::new(Keys::of(&record.name, &record.definition, &master)?);
-        let (waiting_max, wait_max) = (inner.limits.waiting_max, inner.limits.wait_max);
-        let timeline = record.definition.timeline()?;
-        let mill = Arc::new(match timeline {
-            Some(timeline) => Mill::of_ids(timeline, waiting_max, wait_max),
-            None => Mill::new(waiting_max, wait_max),
-        });
-        let progress = SharedProgress::default();
-        let pooled = record.definition.kind == Kind::Pooled;
+        let source = self.source_of(&record)?;
+        let pooled = matches!(source, Source::Claimed { .. });
         let space = Space {
             name: record.name.clone(),
-            mill: mill.clone(),
-            keys: keys.clone(),
-            claims: pooled.then(Arc::default),
-            digests: self.digests_of(&record)?,
-            uuids: Uuids::of(&record.definition),
-            ledger: self.ledger(pooled, &shared),
-            special: AtomicBool::new(is_special(&record)),
+            source,
+            keys,
+            recorder: self.recorder(pooled, &shared),
+            records_each_key: AtomicBool::new(record.tuning.audit == Audit::Key),
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
-            progress: progress.clone(),
+            progress: SharedProgress::default(),
             record: shared.clone(),
         };
-        if let Some(timeline) = timeline {
-            warn_of_the_end(&space.name, timeline);
-        }
-        if timeline.is_some() {
-            let keeper = Keeper {
-                space: space.name.clone(),
-                fence: inner.fence.clone(),
-                mill: mill.clone(),
-                number: inner.worker,
-                clock: inner.clock.clone(),
-                record: space.record.clone(),
-                stop: inner.stop.subscribe(),
-                unsafe_store: inner.unsafe_store.is_some(),
-                progress,
-            };
-            self.spawn(watched(space.name.clone(), mill, keeper.run()));
-        } else {
-            let refill = Refill {
-                space: space.name.clone(),
-                fence: inner.fence.clone(),
-                mill: mill.clone(),
-                keys,
-                pool: self.pool_of(&space),
-                record: space.record.clone(),
-                give_backs: inner.give_backs.clone(),
-                take_max: self.limits().count_max.into(),
-                stop: inner.stop.subscribe(),
-                unsafe_store: inner.unsafe_store.is_some(),
-                progress,
-            };
-            self.spawn(watched(space.name.clone(), mill, refill.run()));
-        }
+        self.start_supply(&space);
         Ok(space)
+    }
+
+    /// Starts the task that keeps the source of a space filled, if it is one that runs dry.
+    fn start_supply(&self, space: &Space) {
+        let inner = &self.inner;
+        match &space.source {
+            Source::Ticks(ticks) => {
+                warn_of_the_end(&space.name, ticks.worker().timeline());
+                let keeper = Keeper {
+                    space: space.name.clone(),
+                    fence: inner.fence.clone(),
+                    ticks: ticks.clone(),
+                    number: inner.worker,
+                    clock: inner.clock.clone(),
+                    record: space.record.clone(),
+                    stop: inner.stop.subscribe(),
+                    unsafe_store: inner.unsafe_store.is_some(),
+                    progress: space.progress.clone(),
+                };
+                let ticks = ticks.clone();
+                let alarm =
+                    Alarm::new(&space.name, move |outlook| ticks.queue.set_outlook(outlook));
+                self.spawn(watched(alarm, keeper.run()));
+            }
+            Source::Leased(mill) | Source::Claimed { mill, .. } => {
+                let supply = LeaseSupply {
+                    space: space.name.clone(),
+                    fence: inner.fence.clone(),
+                    mill: mill.clone(),
+                    keys: space.keys.clone(),
+                    pool: self.pool_of(space),
+                    record: space.record.clone(),
+                    give_backs: inner.give_backs.clone(),
+                    take_max: self.limits().count_max.into(),
+                    stop: inner.stop.subscribe(),
+                    unsafe_store: inner.unsafe_store.is_some(),
+                    progress: space.progress.clone(),
+                };
+                let mill = mill.clone();
+                let alarm = Alarm::new(&space.name, move |outlook| mill.queue.set_outlook(outlook));
+                self.spawn(watched(alarm, supply.run()));
+            }
+            Source::Uuids(_) | Source::Digests(_) => {}
+        }
     }
 
     /// The secret to make a space's keys with. Keys that are made without one may have any.
@@ -322,30 +339,32 @@ impl Default for Open {
     }
 }
 
-/// Runs what keeps a mill supplied, and says so where it panics: then callers are refused instead of
+/// Runs what keeps a source filled, and says so where it panics: then callers are refused instead of
 /// waiting for keys that never come.
-async fn watched(space: String, mill: Arc<Mill>, running: impl Future<Output = ()>) {
-    struct Alarm(String, Arc<Mill>);
-    impl Drop for Alarm {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                tracing::error!(
-                    space = self.0,
-                    "the task that leases keys failed; restart this instance"
-                );
-                let reason = "the task that leases keys failed; restart this instance";
-                self.1.set_outlook(Outlook::Away(reason.to_owned()));
-            }
-        }
-    }
-    let _alarm = Alarm(space, mill);
+async fn watched(_alarm: Alarm<impl Fn(Outlook)>, running: impl Future<Output = ()>) {
     running.await;
 }
 
-/// Whether takes of a space need more than its mill.
-fn is_special(record: &SpaceRecord) -> bool {
-    record.tuning.audit == Audit::Key
-        || matches!(record.definition.kind, Kind::Pooled | Kind::Digest | Kind::Uuid)
+/// Raised where the task that holds it panics.
+struct Alarm<F: Fn(Outlook)> {
+    space: String,
+    set_outlook: F,
+}
+
+impl<F: Fn(Outlook)> Alarm<F> {
+    fn new(space: &str, set_outlook: F) -> Alarm<F> {
+        Alarm { space: space.to_owned(), set_outlook }
+    }
+}
+
+impl<F: Fn(Outlook)> Drop for Alarm<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = "the task that leases keys failed; restart this instance";
+            tracing::error!(space = self.space, "{reason}");
+            (self.set_outlook)(Outlook::Away(reason.to_owned()));
+        }
+    }
 }
 
 /// Years before the bits of its time are used up, users can still move to another space.

@@ -296,7 +296,7 @@ impl Service {
             named,
             remaining,
             available,
-            at_hand: space.as_ref().map_or(0, |space| space.mill.left()),
+            at_hand: space.as_ref().map_or(0, |space| space.at_hand()),
             density,
             rate: space.as_ref().map_or(0.0, |space| space.progress().rate),
             leased_rate,

@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use keymill_core::KeyText;
 use tokio::time::Instant;
 
+use super::pools::no_pool;
+use super::source::Source;
 use super::unwritten::{Run, Unwritten};
 use super::{Service, ServiceError, Space, check_caller};
-use crate::source::leased::{Drawn, NotReady, Outlook};
-use crate::source::uuids::UUID_LEN;
+use crate::source::drawn::Drawn;
+use crate::source::numbers::Numbers;
+use crate::source::outlook::NotReady;
 use crate::space::Audit;
 use crate::store::{GiveBack, LeaseAsk, StoreError};
-use crate::supply::claims::{FRUITLESS_FILLS_MAX, Pool};
+use crate::supply::claims::FRUITLESS_FILLS_MAX;
 
 /// The most ordinals that one lease of an exact take asks for: what a crash would waste.
 const EXACT_LEASE_MAX: u64 = 100_000;
@@ -54,20 +56,24 @@ impl Service {
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
         check_caller(caller)?;
-        space.check_takeable()?;
-        if let Some(uuids) = space.uuids {
-            space.check_unsealed()?;
-            uuids.make(count, each);
-            return Ok(Taken { count });
-        }
-        space.mill.can_meet(count.into()).map_err(|why| space.refusal(why))?;
-        if space.special.load(Ordering::Relaxed) {
-            return Ok(Taken { count: space.take_on_record(count, caller, each).await? });
+        let numbers = match &space.source {
+            Source::Leased(mill) | Source::Claimed { mill, .. } => Numbers::Leased(mill),
+            Source::Ticks(ticks) => Numbers::Ticks(ticks),
+            Source::Uuids(uuids) => {
+                space.check_unsealed()?;
+                uuids.make(count, each);
+                return Ok(Taken { count });
+            }
+            Source::Digests(_) => return Err(space.not_takeable()),
+        };
+        numbers.can_meet(count.into()).map_err(|why| space.refusal(why))?;
+        if space.takes_rows() {
+            return Ok(Taken { count: space.take_on_record(numbers, count, caller, each).await? });
         }
         let (mut taken, mut fruitless) = (0, 0);
-        let (mut drawn, deadline) = (Drawn::of(&space.mill), space.mill.deadline());
+        let (mut drawn, deadline) = (Drawn::of(numbers), numbers.queue().deadline());
         while taken < count {
-            let ordinals = match space.mill.draw(u64::from(count - taken), deadline).await {
+            let ordinals = match numbers.draw(u64::from(count - taken), deadline).await {
                 Ok(ordinals) => ordinals,
                 Err(NotReady::Exhausted { .. } | NotReady::Sealed) if taken > 0 => break,
                 Err(why) => return Err(space.refusal(why)),
@@ -98,37 +104,41 @@ impl Service {
         caller: &str,
     ) -> Result<Unwritten, ServiceError> {
         self.check_count(count)?;
-        space.check_takeable()?;
-        if let Some(uuids) = space.uuids {
-            space.check_unsealed()?;
-            return Ok(Unwritten::of_uuids(uuids, count));
-        }
-        space.mill.can_meet(count.into()).map_err(|why| space.refusal(why))?;
-        if space.special.load(Ordering::Relaxed) {
+        let numbers = match &space.source {
+            Source::Leased(mill) | Source::Claimed { mill, .. } => Numbers::Leased(mill),
+            Source::Ticks(ticks) => Numbers::Ticks(ticks),
+            Source::Uuids(uuids) => {
+                space.check_unsealed()?;
+                return Ok(Unwritten::of_uuids(*uuids, count));
+            }
+            Source::Digests(_) => return Err(space.not_takeable()),
+        };
+        numbers.can_meet(count.into()).map_err(|why| space.refusal(why))?;
+        if space.takes_rows() {
             // These are rows, and were text before they were drawn.
             let mut texts = Vec::with_capacity((space.key_len_max() + 1) * count as usize);
             let each = |key: &[u8]| {
                 texts.extend_from_slice(key);
                 texts.push(b'\n');
             };
-            let count = space.take_on_record(count, caller, each).await?;
+            let count = space.take_on_record(numbers, count, caller, each).await?;
             return Ok(Unwritten::of_texts(texts, count));
         }
-        let mut unwritten = Unwritten::of_ordinals(space.mill.clone());
-        let (mut fruitless, mut deadline) = (0, space.mill.deadline());
+        let mut unwritten = Unwritten::of_numbers();
+        let (mut fruitless, mut deadline) = (0, numbers.queue().deadline());
         while unwritten.count() < count {
             let wanted = u64::from(count - unwritten.count());
-            let discards = space.mill.discards();
-            let ordinals = match space.mill.draw(wanted, deadline).await {
-                Ok(ordinals) => ordinals,
+            let discards = space.discards();
+            let drawn = match numbers.draw(wanted, deadline).await {
+                Ok(drawn) => drawn,
                 Err(NotReady::Exhausted { .. } | NotReady::Sealed) if unwritten.count() > 0 => {
                     break;
                 }
                 Err(why) => return Err(space.refusal(why)),
             };
-            let tried = ordinals.end - ordinals.start;
+            let tried = drawn.end - drawn.start;
             // What an advance has overtaken since it was drawn is a gap.
-            let Some(run) = Run::new(space, ordinals, discards) else { continue };
+            let Some(run) = Run::new(space, drawn, discards) else { continue };
             let began = Instant::now();
             let made = unwritten.add(run).await;
             // To look at keys is not to wait for them.
@@ -161,12 +171,15 @@ impl Service {
         mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
         check_caller(caller)?;
-        space.check_takeable()?;
-        if !space.record().definition.kind.counts() {
-            return self.take_all(space, count, caller, each).await;
-        }
-        if let Some(pool) = self.pool_of(space) {
-            return self.claim_exactly(space, &pool, count, caller, each).await;
+        match &space.source {
+            Source::Leased(_) => {}
+            Source::Claimed { .. } => {
+                return self.claim_exactly(space, count, caller, each).await;
+            }
+            Source::Ticks(_) | Source::Uuids(_) => {
+                return self.take_all(space, count, caller, each).await;
+            }
+            Source::Digests(_) => return Err(space.not_takeable()),
         }
         let inner = &self.inner;
         let (mut taken, mut fruitless, mut read) = (0, 0, true);
@@ -191,12 +204,12 @@ impl Service {
             let (mut at, before) = (start, taken);
             while at < end && taken < count && read {
                 // In pieces: where the reader has gone, the rest of the lease is given back.
-                let is_special = space.special.load(Ordering::Relaxed);
-                let piece = if is_special { EXACT_CLAIM_MAX } else { PIECE };
+                let records_each_key = space.records_each_key();
+                let piece = if records_each_key { EXACT_CLAIM_MAX } else { PIECE };
                 let run = at..end.min(at.saturating_add((count - taken).min(piece)));
                 at = run.end;
                 let each = |key: &[u8]| read = read && each(key);
-                taken += u64::from(if is_special {
+                taken += u64::from(if records_each_key {
                     space.hand_out(run, caller, each).await?
                 } else {
                     space.write_keys(run, each).await
@@ -248,11 +261,11 @@ impl Service {
     async fn claim_exactly(
         &self,
         space: &Space,
-        pool: &Pool,
         count: u64,
         caller: &str,
         mut each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u64, ServiceError> {
+        let pool = self.pool_of(space).ok_or_else(|| no_pool(&space.name))?;
         let (mut taken, mut fruitless, mut read) = (0, 0, true);
         while taken < count && read {
             let tuning = space.record().tuning.clone();
@@ -307,86 +320,17 @@ impl Space {
     /// Takes one key without waiting; `None` where that is not possible.
     #[inline]
     pub fn take_now(&self) -> Option<KeyText> {
-        if self.special.load(Ordering::Relaxed) {
+        if self.records_each_key() {
             return None;
         }
-        let ordinals = self.mill.try_draw(1).ok()??;
-        // After the draw: it may be the first of a new generation.
-        let codec = self.codec();
-        let key = codec.key(ordinals.start);
-        let blocked = self.blocklist.load().blocks(codec.shape().after_prefix(&key));
-        (!blocked && !self.keys.skips().contains(ordinals.start)).then_some(key)
-    }
-
-    /// Refuses where there is nothing to take.
-    fn check_takeable(&self) -> Result<(), ServiceError> {
-        if self.is_digest() {
-            return Err(ServiceError::WrongKind(format!(
-                "`{0}` makes keys from inputs: use POST /v1/spaces/{0}/digests or `keymill digest {0}`",
-                self.name
-            )));
-        }
-        Ok(())
-    }
-
-    /// Refuses where a take of one key is known to be refused. Nothing is drawn and the store is not asked, so
-    /// what only the store can tell, such as that a pool has run empty meanwhile, is not known here.
-    pub fn check_take(&self) -> Result<(), ServiceError> {
-        self.check_takeable()?;
-        if self.mill.left() > 0 {
-            return Ok(());
-        }
-        self.check_unsealed()?;
-        let known = match &*self.mill.outlook() {
-            Outlook::Exhausted { held_elsewhere } => {
-                Err(NotReady::Exhausted { held_elsewhere: *held_elsewhere })
-            }
-            Outlook::Sealed => Err(NotReady::Sealed),
-            Outlook::RolledBack(how) => Err(NotReady::RolledBack(how.clone())),
-            _ => self.mill.can_meet(1),
+        let drawn = match &self.source {
+            Source::Leased(mill) => mill.try_draw(1),
+            Source::Ticks(ticks) => ticks.try_draw(1),
+            Source::Claimed { .. } | Source::Uuids(_) | Source::Digests(_) => return None,
         };
-        known.map_err(|why| self.refusal(why))
-    }
-
-    /// Refuses where the space was ended, for keys that no mill hands out.
-    fn check_unsealed(&self) -> Result<(), ServiceError> {
-        if self.record().sealed {
-            return Err(ServiceError::Sealed(self.name.clone()));
-        }
-        Ok(())
-    }
-
-    /// The length of the longest key in bytes; imported ones may be longer.
-    pub fn key_len_max(&self) -> usize {
-        if self.uuids.is_some() { UUID_LEN } else { self.codec().text_len_max() }
-    }
-
-    /// Whether a take has the text of all its keys in memory at once, because they are rows.
-    pub fn takes_rows(&self) -> bool {
-        self.uuids.is_none() && self.special.load(Ordering::Relaxed)
-    }
-
-    /// Why there are no keys, in the words of this space's kind.
-    pub(super) fn refusal(&self, why: NotReady) -> ServiceError {
-        match ServiceError::not_ready(&self.name, why) {
-            ServiceError::Exhausted { space, .. } if self.is_empty_pool() => {
-                ServiceError::PoolEmpty { space }
-            }
-            error => error,
-        }
-    }
-
-    /// Refuses to look any further where so many ordinals in a row have made no key.
-    pub(super) fn check_fruitless(&self, count: u64, max: u64) -> Result<(), ServiceError> {
-        if count < max {
-            return Ok(());
-        }
-        let (space, name) = (self.name.clone(), &self.name);
-        let reason = format!(
-            "the next {count} keys all match the blocklist and were skipped; try again to skip more, \
-             or switch the blocklist off for `{name}` (`blocklist = false`)"
-        );
-        Err(ServiceError::NoKeysReady { space, reason, cause: None })
+        let ordinal = drawn.ok()??.start;
+        // After the draw: it may be the first of a new generation.
+        self.with_rules(|rules| rules.key(ordinal))
     }
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others
@@ -405,15 +349,11 @@ impl Space {
     }
 
     fn write_piece(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) -> u32 {
-        let (blocklist, codec) = (self.blocklist.load(), self.codec());
-        let shape = codec.shape();
         let mut count = 0;
-        self.keys.skips().leave_out(ordinals, |run| {
-            codec.keys(run, |_, key| {
-                if !blocklist.blocks(shape.after_prefix(key)) {
-                    each(key);
-                    count += 1;
-                }
+        self.with_rules(|rules| {
+            rules.keys(ordinals, |_, key| {
+                each(key);
+                count += 1;
             });
         });
         count

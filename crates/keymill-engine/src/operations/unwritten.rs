@@ -17,10 +17,11 @@ use std::sync::Arc;
 use keymill_core::{Blocklist, Generations};
 
 use super::Space;
+use super::source::Source;
 use super::turn::turn;
-use crate::source::leased::{Mill, OutId};
+use crate::source::leased::RunOut;
 use crate::source::uuids::{UUID_LEN, Uuids};
-use crate::space::skips::without;
+use crate::space::rules::Rules;
 
 /// How many ordinals are looked at in a turn: about a tenth of a millisecond.
 const PIECE: u64 = 1_024;
@@ -44,7 +45,7 @@ pub struct Withdrawn;
 
 #[derive(Debug)]
 enum Keys {
-    Ordinals(Ordinals),
+    Numbers(Runs),
     Uuids(Uuids),
     /// One a line, from `at` on.
     Texts {
@@ -53,17 +54,15 @@ enum Keys {
     },
 }
 
-/// Runs that are out, in the order of the draws. What is left of them goes back to the mill.
-#[derive(Debug)]
-struct Ordinals {
-    mill: Arc<Mill>,
-    runs: VecDeque<Run>,
-}
+/// Runs that were drawn, in the order of the draws. What is left of them goes back to their mill.
+#[derive(Debug, Default)]
+struct Runs(VecDeque<Run>);
 
-/// A run of ordinals, and what decides which of them become which keys.
+/// A run of ordinals or IDs, and what decides which of them become which keys.
 #[derive(Debug)]
 pub(super) struct Run {
-    id: OutId,
+    /// Where ordinals go back to. IDs do not: there is always more time.
+    out: Option<RunOut>,
     ordinals: Range<u64>,
     codec: Arc<Generations>,
     skips: Box<[u64]>,
@@ -71,9 +70,9 @@ pub(super) struct Run {
 }
 
 impl Unwritten {
-    pub(super) fn of_ordinals(mill: Arc<Mill>) -> Unwritten {
-        let keys = Keys::Ordinals(Ordinals { mill, runs: VecDeque::new() });
-        Unwritten { keys, count: 0, bytes: 0, key_len_max: 0 }
+    /// Of what is drawn in runs: none yet.
+    pub(super) fn of_numbers() -> Unwritten {
+        Unwritten { keys: Keys::Numbers(Runs::default()), count: 0, bytes: 0, key_len_max: 0 }
     }
 
     pub(super) fn of_uuids(uuids: Uuids, count: u32) -> Unwritten {
@@ -91,8 +90,8 @@ impl Unwritten {
     /// Adds a run, and says how many keys it has. One that has none stays spent, so that the next
     /// take gets further. Others get their turn between its pieces.
     pub(super) async fn add(&mut self, run: Run) -> u32 {
-        let Keys::Ordinals(Ordinals { mill, runs }) = &mut self.keys else {
-            unreachable!("only ordinals come in runs");
+        let Keys::Numbers(Runs(runs)) = &mut self.keys else {
+            unreachable!("only numbers come in runs");
         };
         // Before the first wait: a take that is dropped while it waits gives it back.
         runs.push_back(run);
@@ -104,7 +103,7 @@ impl Unwritten {
         if count == 0
             && let Some(run) = runs.pop_back()
         {
-            mill.end_out(run.id);
+            run.end();
         }
         count
     }
@@ -146,27 +145,27 @@ impl Unwritten {
                     *at += key.len() + 1;
                 }
             }
-            Keys::Ordinals(ordinals) => ordinals.write(count.into(), &mut each)?,
+            Keys::Numbers(runs) => runs.write(count.into(), &mut each)?,
         }
         self.count -= written;
         self.bytes -= bytes;
         if self.count == 0
-            && let Keys::Ordinals(ordinals) = &mut self.keys
+            && let Keys::Numbers(runs) = &mut self.keys
         {
-            ordinals.spend_rest();
+            runs.spend_rest();
         }
         Ok(())
     }
 }
 
-impl Ordinals {
+impl Runs {
     /// Gives the keys of the next ordinals to `each`, of one run at most.
     fn write(&mut self, count: u64, each: impl FnMut(&[u8])) -> Result<(), Withdrawn> {
-        let Some(run) = self.runs.front_mut() else {
+        let Some(run) = self.0.front_mut() else {
             // Counted and written by the same rules, so there is as much of both.
             return if count == 0 { Ok(()) } else { Err(Withdrawn) };
         };
-        if !self.mill.is_out(&run.id) {
+        if run.out.as_ref().is_some_and(|out| !out.is_out()) {
             return Err(Withdrawn);
         }
         let end = run.ordinals.end.min(run.ordinals.start.saturating_add(count));
@@ -175,36 +174,49 @@ impl Ordinals {
         run.ordinals.start = end;
         run.write(ordinals, each);
         if run.ordinals.is_empty()
-            && let Some(run) = self.runs.pop_front()
+            && let Some(run) = self.0.pop_front()
         {
-            self.mill.end_out(run.id);
+            run.end();
         }
         Ok(())
     }
 
     /// Ends what is left behind the last key: it was looked at and makes none.
     fn spend_rest(&mut self) {
-        for run in self.runs.drain(..) {
-            self.mill.end_out(run.id);
+        self.0.drain(..).for_each(Run::end);
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        // The last run first, so that what was drawn first is drawn again first.
+        for Run { out, ordinals, .. } in self.0.drain(..).rev() {
+            if let Some(out) = out {
+                out.take_in(ordinals);
+            }
         }
     }
 }
 
-impl Drop for Ordinals {
-    fn drop(&mut self) {
-        // The last run first, so that what was drawn first is drawn again first.
-        for run in self.runs.drain(..).rev() {
-            self.mill.take_in(run.id, run.ordinals);
+impl Space {
+    /// What a draw of ordinals has to know from before, for [`Run::new`].
+    pub(super) fn discards(&self) -> u64 {
+        match &self.source {
+            Source::Leased(mill) => mill.discards(),
+            _ => 0,
         }
     }
 }
 
 impl Run {
-    /// What was just drawn; `discards` is what the mill said before. `None` where it must not be used.
+    /// What was just drawn; `discards` is what the space said before. `None` where it must not be used.
     pub(super) fn new(space: &Space, ordinals: Range<u64>, discards: u64) -> Option<Run> {
-        let id = space.mill.put_out(&ordinals, discards)?;
+        let out = match &space.source {
+            Source::Leased(mill) => Some(RunOut::of(mill, &ordinals, discards)?),
+            _ => None,
+        };
         Some(Run {
-            id,
+            out,
             skips: space.keys.skips().within(&ordinals),
             ordinals,
             // After the draw: it may be the first of a new generation.
@@ -241,13 +253,14 @@ impl Run {
     }
 
     fn write(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) {
-        let shape = self.codec.shape();
-        without(&self.skips, ordinals, |run| {
-            self.codec.keys(run, |_, key| {
-                if !self.blocklist.blocks(shape.after_prefix(key)) {
-                    each(key);
-                }
-            });
-        });
+        let Run { codec, skips, blocklist, .. } = self;
+        Rules { codec, skips, blocklist }.keys(ordinals, |_, key| each(key));
+    }
+
+    /// Forgets what is left of it: it is written to its end, or stays spent.
+    fn end(self) {
+        if let Some(out) = self.out {
+            out.end();
+        }
     }
 }

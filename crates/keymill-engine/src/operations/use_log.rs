@@ -5,24 +5,29 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arc_swap::ArcSwap;
 
+use super::pools::text;
+use super::source::Source;
 use super::take::{FRUITLESS_MAX, yield_often};
 use super::{Service, ServiceError, Space};
 use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
-use crate::source::leased::{Drawn, NotReady};
+use crate::source::drawn::Drawn;
+use crate::source::numbers::Numbers;
+use crate::source::outlook::NotReady;
 use crate::store::{Claimed, KeyUse, LastUse, SpaceRecord, StoreError, Uses};
 
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
 
-/// Notes keys of one space, many takes to a commit. The task that does begins with the first of them.
-pub(super) struct Ledger {
+/// Puts used keys of one space on record, many takes to a commit. The task that does begins with the
+/// first of them.
+pub(super) struct UseRecorder {
     writer: Arc<Writer>,
     runtime: tokio::runtime::Handle,
     group: OnceLock<GroupCommit<Vec<KeyUse>, Vec<bool>>>,
 }
 
-impl Ledger {
+impl UseRecorder {
     async fn note(&self, uses: Vec<KeyUse>) -> Result<Vec<bool>, StoreError> {
         let group = self.group.get_or_init(|| {
             let writer = self.writer.clone();
@@ -36,19 +41,19 @@ impl Ledger {
     }
 }
 
-impl std::fmt::Debug for Ledger {
+impl std::fmt::Debug for UseRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Ledger({:?})", self.group.get())
+        write!(f, "UseRecorder({:?})", self.group.get())
     }
 }
 
 impl Service {
-    /// The ledger of a space whose store can keep one.
-    pub(super) fn ledger(
+    /// What records used keys of a space, where the store can keep them.
+    pub(super) fn recorder(
         &self,
         pooled: bool,
         record: &Arc<ArcSwap<SpaceRecord>>,
-    ) -> Option<Ledger> {
+    ) -> Option<UseRecorder> {
         let inner = &self.inner;
         self.store().rows.as_ref().filter(|rows| rows.use_log.notes_keys())?;
         let writer = Arc::new(Writer {
@@ -58,7 +63,7 @@ impl Service {
             record: record.clone(),
             last: Mutex::default(),
         });
-        Some(Ledger { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
+        Some(UseRecorder { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
     }
 }
 
@@ -80,21 +85,22 @@ impl Space {
     /// before one is noted, so that a take which is refused has put none on record.
     pub(super) async fn take_on_record(
         &self,
+        numbers: Numbers<'_>,
         count: u32,
         caller: &str,
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<u32, ServiceError> {
         let (mut given, mut noted) = (0, 0);
-        let deadline = self.mill.deadline();
+        let deadline = numbers.queue().deadline();
         // Keys of a pool that are on record already, as used by this instance.
-        let mut free = Drawn::of(&self.mill);
+        let mut free = Drawn::of(numbers);
         while given < count {
             let (mut slip, mut last, mut fruitless) = (Slip::default(), false, 0);
             // Until all is drawn, everything of this round comes back with `drawn`, and so by it alone.
-            let (mut drawn, mut unnoted) = (Drawn::of(&self.mill), Vec::new());
+            let (mut drawn, mut unnoted) = (Drawn::of(numbers), Vec::new());
             while given + slip.len() < count {
                 let left = count - given - slip.len();
-                match self.mill.draw(left.into(), deadline).await {
+                match numbers.draw(left.into(), deadline).await {
                     Ok(ordinals) => {
                         drawn.add(ordinals.clone());
                         let (tried, had) = (ordinals.end - ordinals.start, given + slip.len());
@@ -164,8 +170,9 @@ impl Space {
             slip.uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
             slip.numbers.push(number);
         };
-        match &self.claims {
-            Some(claims) => claims.keys(drawn, |number, Claimed { id, key }, reserved| {
+        match &self.source {
+            Source::Claimed { claims, .. } => claims.keys(drawn, |number, claimed, reserved| {
+                let Claimed { id, key } = claimed;
                 if reserved {
                     note(number, *id, key);
                 } else {
@@ -174,10 +181,9 @@ impl Space {
                     count += 1;
                 }
             }),
-            None => {
-                let each = &mut |ordinal: u64, key: &str| note(ordinal, ordinal.cast_signed(), key);
-                (self.writer())(drawn, each);
-            }
+            _ => self.with_rules(|rules| {
+                rules.keys(drawn, |ordinal, key| note(ordinal, ordinal.cast_signed(), text(key)));
+            }),
         }
         count
     }
@@ -192,17 +198,19 @@ impl Space {
         if slip.uses.is_empty() {
             return Ok(0);
         }
-        let ledger = self.ledger.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
+        let recorder = self.recorder.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
         let (mut count, mut lost) = (0, false);
         for (place, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
-            let may_go = match ledger.note(uses.to_vec()).await {
+            let may_go = match recorder.note(uses.to_vec()).await {
                 Ok(may_go) => may_go,
                 Err(error) => {
                     let doubtful =
                         if matches!(error, StoreError::InDoubt(_)) { uses.len() } else { 0 };
                     let refused = &slip.numbers[place * KEYS_MAX + doubtful..];
                     // Backwards, so that they are drawn again in their order.
-                    refused.iter().rev().for_each(|&it| self.mill.put_back(it..it + 1));
+                    if let Some(numbers) = self.source.numbers() {
+                        refused.iter().rev().for_each(|&it| numbers.put_back(it..it + 1));
+                    }
                     // The first ones are on record.
                     if count > 0 {
                         break;
@@ -216,7 +224,9 @@ impl Space {
             }
             lost |= may_go.contains(&false);
         }
-        if let Some(claims) = self.claims.as_ref().filter(|_| lost) {
+        if let Source::Claimed { claims, .. } = &self.source
+            && lost
+        {
             slip.numbers.iter().for_each(|&number| claims.lose(&(number..number + 1)));
         }
         Ok(count)

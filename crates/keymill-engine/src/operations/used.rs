@@ -3,6 +3,7 @@
 use keymill_core::Located;
 
 use super::input::shown;
+use super::source::Source;
 use super::{Service, ServiceError, Space, State, check_caller};
 use crate::space::Kind;
 use crate::store::{Found, KeyPlace, Purpose, Retire, UsedKey, UsedPage, key_id};
@@ -27,7 +28,7 @@ impl Service {
             let (space, key) = (name.to_owned(), shown(key));
             ServiceError::NotRetirable { space, key, problem: problem.to_owned() }
         };
-        if space.is_digest() {
+        if let Source::Digests(_) = space.source {
             return Err(refuse("it is the key of an input, which never changes"));
         }
         let used_at = match explanation.state {

@@ -4,7 +4,7 @@
 
 use uuid::Uuid;
 
-use crate::space::{Definition, Kind};
+use crate::space::Definition;
 
 /// How long a UUID is as text.
 pub(crate) const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
@@ -19,12 +19,12 @@ pub(crate) enum Uuids {
 }
 
 impl Uuids {
-    /// Those of a definition, if that is its kind.
-    pub(crate) fn of(definition: &Definition) -> Option<Uuids> {
-        (definition.kind == Kind::Uuid).then_some(match definition.uuid_version {
+    /// Those of a definition whose kind they are.
+    pub(crate) fn of(definition: &Definition) -> Uuids {
+        match definition.uuid_version {
             Some(4) => Uuids::Random,
             _ => Uuids::ByTime,
-        })
+        }
     }
 
     /// Gives so many new ones to `each`.

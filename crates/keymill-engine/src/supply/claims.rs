@@ -1,4 +1,4 @@
-//! A pool's side of a refill: claims instead of leases, and the filling of a pool that runs low.
+//! A pool's side of `leases`: claims instead of leases, and the filling of a pool that runs low.
 //!
 //! `supply` calls it where a mill's keys are rows. A claim is one transaction; what it brought
 //! reaches the mill only after the fence has made sure of it.
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fence::Fence;
 use crate::source::claimed_keys::Claims;
-use crate::source::leased::{Mill, Outlook};
+use crate::source::outlook::Outlook;
+use crate::source::queue::Queue;
 use crate::space::codec::Keys;
 use crate::space::{Audit, Tuning};
 use crate::store::{Claim, ClaimAsk, Fill, Grant, LastUse, Release, StoreError, WriteKeys};
@@ -46,7 +47,7 @@ impl Pool {
         &self,
         size: u64,
         tuning: &Tuning,
-        mill: &Mill,
+        queue: &Queue,
     ) -> Result<Grant, StoreError> {
         for _ in 0..FRUITLESS_FILLS_MAX {
             let reserve = tuning.audit == Audit::Key;
@@ -64,7 +65,7 @@ impl Pool {
             if tuning.low_water == 0 {
                 return Err(StoreError::Exhausted { space: self.space.clone(), held_elsewhere: 0 });
             }
-            mill.set_outlook(Outlook::PoolFilling);
+            queue.set_outlook(Outlook::PoolFilling);
             self.top_up(tuning).await?;
         }
         Err(StoreError::Unavailable(format!(

@@ -10,9 +10,8 @@
 //!   for one ordinal until one succeeds, so that a link that loses every answer cannot burn a
 //!   space empty.
 
-use std::mem::discriminant;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,16 +20,20 @@ use tokio::time::{Instant, sleep_until};
 
 use super::claims::Pool;
 use super::demand::Pace;
+use super::held::{Held, spent};
+use super::progress::SharedProgress;
+use super::refusal::tell;
 use super::retry::Retry;
+use super::stop::stopped;
 use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
 use crate::source::lease::LEASE_SIZE_MAX;
-use crate::source::leased::{Mill, Outlook};
+use crate::source::leased::Mill;
+use crate::source::numbers::Numbers;
+use crate::source::outlook::Outlook;
 use crate::space::codec::Keys;
 use crate::space::{Audit, Tuning};
-use crate::store::{
-    GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, StoreError, is_later_era,
-};
+use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, StoreError};
 
 /// A mill never leases more than this part of what is left, so that the last keys of a space
 /// spread over all instances.
@@ -42,9 +45,9 @@ const SAMPLE_EVERY_MAX: Duration = Duration::from_secs(64);
 /// Leases to close at a clean stop, many to a commit; the answer is how far each space has come.
 pub(crate) type GiveBacks = GroupCommit<GiveBack, Result<Mark, StoreError>>;
 
-/// What a refill works with.
+/// The task that keeps one mill supplied with leases, or with claims of a pool; and what it works with.
 #[derive(Debug)]
-pub(crate) struct Refill {
+pub(crate) struct LeaseSupply {
     /// The space it leases of.
     pub(crate) space: String,
     /// Through which it leases.
@@ -69,48 +72,7 @@ pub(crate) struct Refill {
     pub(crate) progress: SharedProgress,
 }
 
-/// What a refill tells others.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Progress {
-    /// The last lease granted.
-    pub last_lease: Option<LeaseId>,
-    /// Keys a second at present.
-    pub rate: f64,
-    /// Leases granted so far.
-    pub leases: u64,
-    /// Leases burned because their commit was in doubt.
-    pub burned: u64,
-    /// How often the clock of this host was set, as far as a snowflake space has noticed.
-    pub clock_jumps: u64,
-}
-
-/// The same, shared with those whom it is told.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SharedProgress(Arc<Mutex<Progress>>);
-
-impl SharedProgress {
-    /// As of now.
-    pub(crate) fn get(&self) -> Progress {
-        *self.lock()
-    }
-
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.lock());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().expect("nothing panics while it is held")
-    }
-}
-
-/// A lease in the mill.
-#[derive(Debug)]
-struct Held {
-    lease: LeaseId,
-    ordinals: Range<u64>,
-}
-
-impl Refill {
+impl LeaseSupply {
     /// Runs until the instance stops or the space is ended, then gives back what is left.
     pub(crate) async fn run(mut self) {
         let mut pace = Pace::new(Instant::now());
@@ -121,14 +83,14 @@ impl Refill {
             let wake_at = retry.at.unwrap_or_else(|| Instant::now() + sample_every);
             let timed = retry.at.is_some() || pace.is_busy();
             tokio::select! {
-                () = self.mill.low.notified() => {}
+                () = self.mill.queue.supply_is_wanted() => {}
                 () = sleep_until(wake_at), if timed => {}
                 () = stopped(&mut self.stop) => break,
             }
-            if *self.mill.outlook() == Outlook::Sealed {
+            if *self.mill.queue.outlook() == Outlook::Sealed {
                 break;
             }
-            let beat = self.mill.was_beaten();
+            let beat = self.mill.queue.was_beaten();
             if beat {
                 self.follow_record(&mut held).await;
             }
@@ -148,10 +110,10 @@ impl Refill {
                 continue;
             }
             let size = if retry.doubted { 1 } else { self.size(&pace, &tuning) };
-            let spent = self.spent(&held);
+            let spent = spent(&held, &self.mill);
             // On the heap, and only for as long as it takes: a mill at rest is small.
             let granted = match &self.pool {
-                Some(pool) => Box::pin(pool.claim(size, &tuning, &self.mill)).await,
+                Some(pool) => Box::pin(pool.claim(size, &tuning, &self.mill.queue)).await,
                 None => Box::pin(self.lease(size, &spent)).await,
             };
             match granted {
@@ -162,13 +124,14 @@ impl Refill {
                     self.mill.fill(grant.ordinals);
                     Box::pin(self.look_after_pool(&held, grant.left, &tuning)).await;
                     // One lease may not be enough: look again at once.
-                    self.mill.low.notify_one();
+                    self.mill.queue.wake_supply();
                 }
                 Err(error) => {
                     if matches!(error, StoreError::Exhausted { .. } | StoreError::Sealed(_)) {
                         held.retain(|lease| !spent.contains(&lease.lease));
                     }
-                    tell(&self.space, &self.mill, &self.progress, &error, &mut retry);
+                    let mill = Numbers::Leased(&self.mill);
+                    tell(&self.space, mill, &self.progress, &error, &mut retry);
                 }
             }
         }
@@ -183,13 +146,8 @@ impl Refill {
         if self.keys.has_unread() && !held.is_empty() {
             let _ = Box::pin(self.fence.reach(&self.keys, record.capacity, record.mark)).await;
         }
-        // An advance that knew of these leases began beyond them. Of keys in a pool nothing tells
-        // whether it did.
-        let overtaken = |held: &Held| {
-            is_later_era(record.mark.revision, held.lease)
-                && (self.pool.is_some() || held.ordinals.end > record.base)
-        };
-        if held.iter().any(overtaken) {
+        let is_pool = self.pool.is_some();
+        if held.iter().any(|held| held.is_overtaken(&record, is_pool)) {
             held.clear();
             let (space, count) = (&self.space, self.mill.discard());
             tracing::error!(
@@ -199,14 +157,6 @@ impl Refill {
                  discarded them"
             );
         }
-    }
-
-    /// Leases that are drawn to their end, but for what came back or may come back.
-    fn spent(&self, held: &[Held]) -> Vec<LeaseId> {
-        let drawn = drawn_to_the_end(held, self.mill.left_of_leases());
-        let in_use =
-            |held: &&Held| self.mill.has_out(&held.ordinals) || self.mill.has_back(&held.ordinals);
-        drawn.iter().filter(|held| !in_use(held)).map(|it| it.lease).collect()
     }
 
     /// The settings. What is reserved is not held for longer than the reservation lasts.
@@ -225,28 +175,28 @@ impl Refill {
             return false;
         }
         let left = self.mill.left();
-        match *self.mill.outlook() {
+        match *self.mill.queue.outlook() {
             // Until it answers: callers are refused by this outlook, so only success may end it.
             Outlook::Away(_) => return true,
             // Asked again with every heartbeat, and once when there is a spent lease to report.
-            Outlook::Exhausted { .. } => return beat || !self.spent(held).is_empty(),
+            Outlook::Exhausted { .. } => return beat || !spent(held, &self.mill).is_empty(),
             Outlook::RolledBack(_) | Outlook::Sealed => return beat,
             Outlook::Filling | Outlook::PoolFilling | Outlook::NoWorker(_) => {}
         }
         // A mill that nobody has asked for anything leases nothing.
-        if held.is_empty() && self.mill.shortfall() == 0 && !pace.has_started() {
+        if held.is_empty() && self.mill.queue.shortfall() == 0 && !pace.has_started() {
             return false;
         }
         let wanted = pace.demand(tuning.horizon()).max(tuning.lease_size_min / 4).max(1);
         self.mill.leases.set_low_mark(wanted);
-        left < wanted.saturating_add(self.mill.shortfall())
+        left < wanted.saturating_add(self.mill.queue.shortfall())
     }
 
     /// How much to ask for: what the horizon needs, within the bounds of the settings; but never less
     /// than a caller waits for, whose take would otherwise need one lease after another.
     fn size(&self, pace: &Pace, tuning: &Tuning) -> u64 {
         let (min, max) = (tuning.lease_size_min, tuning.lease_size_max);
-        let waited_for = self.mill.shortfall().min(self.take_max).min(LEASE_SIZE_MAX);
+        let waited_for = self.mill.queue.shortfall().min(self.take_max).min(LEASE_SIZE_MAX);
         pace.demand(tuning.horizon()).clamp(min, max).max(waited_for)
     }
 
@@ -369,79 +319,5 @@ impl Refill {
             returned: returned.to_vec(),
         };
         self.give_backs.ask_in_line(back).await?.map(drop)
-    }
-}
-
-/// Turns a refusal into the mill's outlook and the time of the next try.
-pub(crate) fn tell(
-    space: &str,
-    mill: &Mill,
-    progress: &SharedProgress,
-    error: &StoreError,
-    retry: &mut Retry,
-) {
-    let before = mill.outlook();
-    let outlook = match error {
-        StoreError::Exhausted { held_elsewhere, .. } => {
-            Outlook::Exhausted { held_elsewhere: *held_elsewhere }
-        }
-        StoreError::Sealed(_) => Outlook::Sealed,
-        StoreError::NoWorker { .. } => {
-            retry.again(false);
-            Outlook::NoWorker(error.to_string())
-        }
-        StoreError::RolledBack(how) => Outlook::RolledBack(how.clone()),
-        error => {
-            let doubted = matches!(error, StoreError::InDoubt(_));
-            progress.change(|progress| progress.burned += u64::from(doubted));
-            retry.again(doubted);
-            Outlook::Away(error.to_string())
-        }
-    };
-    // Told once: the wording may differ from one refusal to the next.
-    if discriminant(&*before) != discriminant(&outlook) {
-        match &outlook {
-            Outlook::RolledBack(how) => {
-                tracing::error!(space, code = "store_rolled_back", "{how}");
-            }
-            Outlook::Exhausted { .. } | Outlook::Sealed | Outlook::NoWorker(_) => {
-                tracing::warn!(space, "{error}");
-            }
-            _ => tracing::warn!(
-                space,
-                left = mill.left(),
-                "could not lease keys: {error}; serving the keys in memory and trying again"
-            ),
-        }
-    }
-    mill.set_outlook(outlook);
-}
-
-/// Resolves once the instance stops.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the service itself is gone: a stop, too.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// Leases in the mill that are drawn to their end: all but the current one, which is the
-/// newest as long as none waits behind it; and that one too when nothing is left.
-fn drawn_to_the_end(held: &[Held], left: u64) -> &[Held] {
-    let current = usize::from(left > 0);
-    &held[..held.len().saturating_sub(current)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_leases_but_the_current_are_spent() {
-        let held = [1, 2].map(|lease| Held { lease, ordinals: 0..1 });
-        let spent = |held: &[Held], left| -> Vec<LeaseId> {
-            drawn_to_the_end(held, left).iter().map(|held| held.lease).collect()
-        };
-        assert!(spent(&[], 0).is_empty());
-        assert_eq!(spent(&held, 5), [1]);
-        assert_eq!(spent(&held, 0), [1, 2]);
     }
 }

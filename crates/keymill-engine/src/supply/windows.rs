@@ -1,6 +1,6 @@
-//! The keeper: leases a worker number for a mill, and extends its window ahead of time.
+//! The keeper: leases a worker number for ticks, and extends its window ahead of time.
 //!
-//! One task a snowflake space, which does for IDs what `supply` does for ordinals.
+//! One task a snowflake space, which does for IDs what `leases` does for ordinals.
 //!
 //! # Invariants
 //!
@@ -19,12 +19,15 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::demand::Pace;
-use super::leases::{SharedProgress, stopped, tell};
+use super::progress::SharedProgress;
+use super::refusal::tell;
 use super::retry::Retry;
+use super::stop::stopped;
 use crate::clock::{Clock, ClockWatch};
 use crate::fence::{Fence, WindowOnRecord};
-use crate::source::leased::{Mill, Outlook};
-use crate::source::ticks::Worker;
+use crate::source::numbers::Numbers;
+use crate::source::outlook::Outlook;
+use crate::source::ticks::{Ticks, Worker};
 use crate::space::Timeline;
 use crate::store::{HeldWindow, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease};
 
@@ -43,7 +46,7 @@ pub(crate) struct Keeper {
     /// Through which it leases.
     pub(crate) fence: Arc<Fence>,
     /// What it keeps supplied.
-    pub(crate) mill: Arc<Mill>,
+    pub(crate) ticks: Arc<Ticks>,
     /// The worker number that the user has chosen.
     pub(crate) number: Option<u32>,
     /// The time of day, for stores that have no clock.
@@ -63,15 +66,15 @@ pub(crate) struct Keeper {
 struct Held {
     window: HeldWindow,
     start: u64,
-    /// Whether the mill draws from it: only once the fence is sure of it.
+    /// Whether IDs are drawn from it: only once the fence is sure of it.
     in_use: bool,
 }
 
 impl Keeper {
     /// Runs until the instance stops or the space is ended, then frees the worker.
     pub(crate) async fn run(mut self) {
-        let mill = self.mill.clone();
-        let Some(worker) = mill.worker() else { return };
+        let ticks = self.ticks.clone();
+        let (worker, queue, source) = (ticks.worker(), &ticks.queue, Numbers::Ticks(&ticks));
         let mut held: Option<Held> = None;
         let mut pace = Pace::new(Instant::now());
         let mut retry = Retry::default();
@@ -85,19 +88,19 @@ impl Keeper {
             let wake_at = self.wake_at(worker, held, &retry).max(ask_from);
             let timed = retry.at.is_some() || held.is_some();
             tokio::select! {
-                () = mill.low.notified() => {}
+                () = queue.supply_is_wanted() => {}
                 () = sleep_until(wake_at), if timed => {}
                 () = stopped(&mut self.stop) => break,
             }
-            let beat = mill.was_beaten();
-            if *mill.outlook() == Outlook::Sealed {
+            let beat = queue.was_beaten();
+            if *queue.outlook() == Outlook::Sealed {
                 break;
             }
             if let Some(jump) = watch.jumped_us() {
                 self.note_jump(jump);
                 slept |= jump > 0 && held.is_some();
             }
-            pace.sample(mill.drawn(), Instant::now());
+            pace.sample(worker.drawn(), Instant::now());
             self.progress.change(|progress| progress.rate = pace.rate);
             if retry.at.is_some_and(|at| Instant::now() < at) {
                 continue;
@@ -126,9 +129,9 @@ impl Keeper {
                     if !added {
                         pause = LOOK_EVERY;
                     }
-                    mill.set_outlook(Outlook::Filling);
+                    queue.set_outlook(Outlook::Filling);
                 }
-                Err(error) => tell(&self.space, &mill, &self.progress, &error, &mut retry),
+                Err(error) => tell(&self.space, source, &self.progress, &error, &mut retry),
             }
             ask_from = Instant::now() + pause;
         }
@@ -143,7 +146,7 @@ impl Keeper {
     /// When to look again: at the latest when the window is to be extended.
     fn wake_at(&self, worker: &Worker, held: Option<Held>, retry: &Retry) -> Instant {
         let soon = Instant::now() + LOOK_EVERY;
-        if !matches!(*self.mill.outlook(), Outlook::Filling) {
+        if !matches!(*self.ticks.queue.outlook(), Outlook::Filling) {
             return retry.at.unwrap_or(soon);
         }
         let timeline = worker.timeline();
@@ -177,7 +180,7 @@ impl Keeper {
 
     /// Whether to ask the store now.
     fn wants_more(&self, worker: &Worker, held: Option<Held>, pace: &Pace, beat: bool) -> bool {
-        match *self.mill.outlook() {
+        match *self.ticks.queue.outlook() {
             // Until it answers: callers are refused by this outlook, so only success may end it.
             Outlook::Away(_) | Outlook::NoWorker(_) => return true,
             Outlook::RolledBack(_) | Outlook::Sealed | Outlook::Exhausted { .. } => return beat,
@@ -189,12 +192,12 @@ impl Keeper {
                 window.end <= now + self.rest(worker.timeline())
             }
             Some(_) => true,
-            // A mill that nobody has asked for anything leases nothing.
-            None => self.mill.shortfall() > 0 || pace.has_started(),
+            // A source that nobody has asked for anything leases nothing.
+            None => self.ticks.queue.shortfall() > 0 || pace.has_started(),
         }
     }
 
-    /// Has the window extended, or a worker leased, and lets the mill draw from it; whether the
+    /// Has the window extended, or a worker leased, and lets IDs be drawn from it; whether the
     /// store has added anything.
     async fn ask(
         &self,
@@ -251,7 +254,7 @@ impl Keeper {
         Ok(answer)
     }
 
-    /// Lets the mill draw from a window that is on record, if it is sure. Returns it, and from where on a
+    /// Lets IDs be drawn from a window that is on record, if it is sure. Returns it, and from where on a
     /// tenancy that ends with that has drawn nothing.
     fn settle(
         worker: &Worker,

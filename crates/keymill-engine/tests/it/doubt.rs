@@ -78,10 +78,10 @@ async fn a_window_in_doubt_is_not_used_and_the_next_ones_are_short() {
     let ids = SpaceSpec { kind: Some(Kind::Snowflake), ..SpaceSpec::default() };
     service.ensure_space("ids", &ids).await.unwrap();
     let space = service.space("ids").await.unwrap();
-    let worker = space.mill.worker().unwrap();
+    let worker = || space.figures().worker;
     service.take(&space, 1, "", |_| {}).await.unwrap();
     // Workers 0 and 1 rest until windows are over that nobody uses.
-    assert_eq!(worker.number(), Some(2));
+    assert_eq!(worker(), Some(2));
     let asked = store.asked();
     assert_eq!(asked, [(60_000, 60_000), (1_000, 1_000), (1_000, 1_000)]);
     assert_eq!(space.progress().burned, 2);
@@ -96,17 +96,17 @@ async fn a_window_whose_extension_is_in_doubt_is_used_to_its_end_and_no_further(
         SpaceSpec { kind: Some(Kind::Snowflake), window_seconds: Some(2), ..SpaceSpec::default() };
     service.ensure_space("ids", &ids).await.unwrap();
     let space = service.space("ids").await.unwrap();
-    let worker = space.mill.worker().unwrap();
+    let worker = || space.figures().worker;
     service.take(&space, 1, "", |_| {}).await.unwrap();
-    assert_eq!(worker.number(), Some(0));
+    assert_eq!(worker(), Some(0));
     store.lose(1);
     // It was made after all, so the next request finds another end on record than it knows.
     let until = std::time::Instant::now() + Duration::from_secs(20);
-    while worker.number() == Some(0) {
+    while worker() == Some(0) {
         assert!(std::time::Instant::now() < until, "it never goes on with another worker");
         service.take(&space, 1, "", |_| {}).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!((worker.number(), space.progress().burned), (Some(1), 1));
+    assert_eq!((worker(), space.progress().burned), (Some(1), 1));
     service.stop(Duration::from_secs(5)).await;
 }

@@ -13,6 +13,7 @@ mod rollback;
 mod schema;
 mod servers;
 mod snowflake;
+mod sources;
 mod store_behavior;
 mod undone;
 mod unreliable;

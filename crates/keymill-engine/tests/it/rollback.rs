@@ -65,7 +65,7 @@ async fn a_lease_that_an_advance_did_not_know_of_is_dropped() {
     let space = tickets(&first, 1_000).await;
     back_up(folder.path());
     let mut taken: HashSet<u64> = take(&first, &space, 5).await.unwrap().into_iter().collect();
-    assert_eq!(space.mill.left(), 995);
+    assert_eq!(space.at_hand(), 995);
     restore(folder.path());
     // Somebody goes on from a guess that is too low, with small leases.
     let second = start(folder.path(), "two").await;
@@ -78,7 +78,7 @@ async fn a_lease_that_an_advance_did_not_know_of_is_dropped() {
     }
     first.announce("127.0.0.1:1".to_owned());
     let dropped = async {
-        while space.mill.left() == 995 {
+        while space.at_hand() == 995 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -101,7 +101,7 @@ async fn what_a_large_take_has_not_written_when_an_advance_overtakes_it_is_withd
     let mut taken: HashSet<u64> = take(&first, &space, 25).await.unwrap().into_iter().collect();
     let mut slow = first.take_later(&space, 5, "").await.unwrap();
     let given_up = first.take_later(&space, 5, "").await.unwrap();
-    assert_eq!(space.mill.left(), 965);
+    assert_eq!(space.at_hand(), 965);
     restore(folder.path());
     let second = start(folder.path(), "two").await;
     let ask = AdvanceAsk { to: Some(25), ..AdvanceAsk::default() };
@@ -115,7 +115,7 @@ async fn what_a_large_take_has_not_written_when_an_advance_overtakes_it_is_withd
     assert!((25..35).all(|ordinal| taken.contains(&ordinal)));
     first.announce("127.0.0.1:1".to_owned());
     let dropped = async {
-        while space.mill.left() == 965 {
+        while space.at_hand() == 965 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -239,6 +239,30 @@ async fn a_newcomer_minds_what_a_living_instance_has_seen() {
     let refusal = take(&newcomer, &there, 10).await.unwrap_err();
     assert!(matches!(refusal, ServiceError::RolledBack(_)), "{refusal}");
     first.stop(Duration::from_secs(5)).await;
+}
+
+/// No store has to know of them. The check looked at leases, which they have none of, and refused what a
+/// take would have given.
+#[tokio::test]
+async fn uuids_are_handed_out_while_the_store_is_rolled_back_and_the_check_before_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "one").await;
+    let wanted = SpaceSpec { kind: Some(Kind::Uuid), ..SpaceSpec::default() };
+    service.ensure_space("uuids", &wanted).await.unwrap();
+    let space = service.space("uuids").await.unwrap();
+    back_up(folder.path());
+    service.add_alias("uuids", "home", "me").await.unwrap();
+    restore(folder.path());
+    service.announce("127.0.0.1:1".to_owned());
+    let noticed = async {
+        while !service.health().problems.iter().any(|it| it.code == "store_rolled_back") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), noticed).await.expect("the rollback is noticed");
+    space.check_take().unwrap();
+    assert_eq!(service.take(&space, 2, "", |_| {}).await.unwrap().count, 2);
+    service.stop(Duration::from_secs(5)).await;
 }
 
 /// An instance with a data directory of its own.

@@ -152,7 +152,7 @@ async fn a_number_that_was_chosen_is_leased_all_the_same() {
     first.stop(Duration::from_secs(5)).await;
     let space = ids(&second, "41/3/12").await;
     seen.take_until(&second, &space).await;
-    assert_eq!(space.mill.worker().unwrap().number(), Some(5));
+    assert_eq!(space.figures().worker, Some(5));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +210,7 @@ async fn a_take_for_a_command_frees_its_worker() {
             })
             .await;
         assert_eq!((taken.unwrap(), count), (150_000, 150_000));
-        assert_eq!(space.mill.worker().unwrap().number(), Some(0), "the one before is free");
+        assert_eq!(space.figures().worker, Some(0), "the one before is free");
         service.leave().await;
         // So many at once have run ahead of the clock a little.
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -34,7 +34,7 @@ async fn an_instance_that_puts_each_key_on_record_is_not_ready_while_its_store_i
     store.set_away(true);
     // Keys are at hand, but none of them can be handed out.
     ready(false).await;
-    assert!(space.mill.left() > 0);
+    assert!(space.at_hand() > 0);
     store.set_away(false);
     ready(true).await;
 }
@@ -45,7 +45,7 @@ async fn a_take_that_wants_too_much_leaves_what_is_at_hand_to_others() {
     let (store, service) = start(folder.path()).await;
     let space = tickets(&service, Audit::Batch).await;
     assert_eq!(take(&service, &space, 1).await.unwrap(), [0]);
-    assert_eq!(space.mill.left(), 999);
+    assert_eq!(space.at_hand(), 999);
     store.set_away(true);
     let large = tokio::spawn({
         let (service, space) = (service.clone(), space.clone());
@@ -58,7 +58,7 @@ async fn a_take_that_wants_too_much_leaves_what_is_at_hand_to_others() {
     assert!(matches!(refusal, ServiceError::NoKeysReady { .. }), "{refusal}");
     let after = take(&service, &space, 499).await.unwrap();
     assert_eq!([during, after].concat(), (1..1_000).collect::<Vec<u64>>());
-    assert_eq!(space.mill.left(), 0);
+    assert_eq!(space.at_hand(), 0);
     store.set_away(false);
     assert_eq!(first_of(&service, &space).await, 1_000);
 }
@@ -69,7 +69,7 @@ async fn a_take_that_is_dropped_while_it_waits_gives_its_keys_back() {
     let (store, service, space) = two_leases(folder.path()).await;
     let dropped = tokio::time::timeout(WAIT / 5, take(&service, &space, 5_000)).await;
     assert!(dropped.is_err(), "{dropped:?}");
-    assert_eq!(space.mill.left(), 1_200);
+    assert_eq!(space.at_hand(), 1_200);
     assert_eq!(take(&service, &space, 1_200).await.unwrap(), (800..2_000).collect::<Vec<u64>>());
     store.set_away(false);
     assert_eq!(first_of(&service, &space).await, 2_000);
@@ -81,7 +81,7 @@ async fn what_a_failed_take_had_drawn_is_given_back_at_a_clean_stop() {
     let (store, service, space) = two_leases(folder.path()).await;
     let refusal = take(&service, &space, 5_000).await.unwrap_err();
     assert!(matches!(refusal, ServiceError::NoKeysReady { .. }), "{refusal}");
-    assert_eq!(space.mill.left(), 1_200);
+    assert_eq!(space.at_hand(), 1_200);
     store.set_away(false);
     service.stop(Duration::from_secs(5)).await;
     let record = store.store().spaces.space("tickets").await.unwrap();
@@ -106,7 +106,7 @@ async fn keys_whose_note_is_refused_come_back() {
     store.set_notes(Notes::Refused);
     let refusal = take(&service, &space, 100).await.unwrap_err();
     assert!(matches!(refusal, ServiceError::StoreUnavailable(_)), "{refusal}");
-    assert_eq!(space.mill.left(), 990);
+    assert_eq!(space.at_hand(), 990);
     store.set_notes(Notes::Answered);
     let taken = take(&service, &space, 100).await.unwrap();
     assert_eq!(taken, (10..110).collect::<Vec<u64>>());
@@ -121,7 +121,7 @@ async fn keys_whose_note_is_in_doubt_are_never_handed_out() {
     assert_eq!(take(&service, &space, 10).await.unwrap(), (0..10).collect::<Vec<u64>>());
     store.set_notes(Notes::Lost);
     assert!(take(&service, &space, 100).await.is_err());
-    assert_eq!(space.mill.left(), 890);
+    assert_eq!(space.at_hand(), 890);
     store.set_notes(Notes::Answered);
     let taken = take(&service, &space, 100).await.unwrap();
     assert_eq!(taken, (110..210).collect::<Vec<u64>>());
@@ -173,7 +173,7 @@ async fn a_take_of_a_pool_that_fails_half_way_gives_its_keys_back_once() {
     service.fill_pool("tickets", Filling::Add(1_000), |_, _| {}).await.unwrap();
     let mut taken = take(&service, &space, 80).await.unwrap();
     let second = async {
-        while space.mill.left() <= 100 {
+        while space.at_hand() <= 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -228,7 +228,7 @@ async fn two_leases(folder: &Path) -> (Arc<Unreliable>, Service, Arc<Space>) {
     let space = tickets(&service, Audit::Batch).await;
     assert_eq!(take(&service, &space, 800).await.unwrap().len(), 800);
     let filled = async {
-        while space.mill.left() != 1_200 {
+        while space.at_hand() != 1_200 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -36,7 +36,7 @@ async fn every_key_is_written_once_whichever_takes_are_given_up() {
             taken.write(some, each).unwrap();
         }
     }
-    assert_eq!(space.mill.left(), 0);
+    assert_eq!(space.at_hand(), 0);
     written.sort_unstable();
     assert_eq!(written, (0..1_000).collect::<Vec<u64>>());
 }

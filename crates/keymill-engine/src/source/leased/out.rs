@@ -11,13 +11,19 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use super::Mill;
 
-/// A run that is out. Numbers are never used twice, because ordinals may be, after an advance.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OutId(u64);
+/// A run that is out.
+///
+/// Deliberately not `Clone`: two copies could come back twice.
+#[derive(Debug)]
+pub(crate) struct RunOut {
+    mill: Arc<Mill>,
+    /// Never used twice, because ordinals may be, after an advance.
+    id: u64,
+}
 
 /// The runs that are out.
 #[derive(Debug, Default)]
@@ -26,6 +32,40 @@ pub(super) struct Out {
     next: u64,
     /// How often everything was discarded.
     discards: u64,
+}
+
+impl RunOut {
+    /// Notes what was just drawn. `None` where everything was discarded since [`Mill::discards`] gave
+    /// this number: then the ordinals must not be used.
+    pub(crate) fn of(mill: &Arc<Mill>, ordinals: &Range<u64>, discards: u64) -> Option<RunOut> {
+        let mut out = mill.out();
+        if out.discards != discards {
+            return None;
+        }
+        let id = out.next;
+        out.next += 1;
+        out.runs.insert(id, ordinals.clone());
+        Some(RunOut { mill: mill.clone(), id })
+    }
+
+    /// Whether it may still be written.
+    pub(crate) fn is_out(&self) -> bool {
+        self.mill.out().runs.contains_key(&self.id)
+    }
+
+    /// Forgets it: it is written to its end, or stays spent.
+    pub(crate) fn end(self) {
+        self.mill.out().runs.remove(&self.id);
+    }
+
+    /// Takes the rest of it in again, unless it was discarded.
+    pub(crate) fn take_in(self, rest: Range<u64>) {
+        let mut out = self.mill.out();
+        if out.runs.remove(&self.id).is_some() {
+            // With `out` still locked: a discard comes before all of this, or after it.
+            self.mill.put_back(rest);
+        }
+    }
 }
 
 impl Out {
@@ -37,41 +77,9 @@ impl Out {
 }
 
 impl Mill {
-    /// How often everything was discarded: to be asked before a draw, for [`Mill::put_out`].
+    /// How often everything was discarded: to be asked before a draw, for [`RunOut::of`].
     pub(crate) fn discards(&self) -> u64 {
         self.out().discards
-    }
-
-    /// Notes what was just drawn. `None` where everything was discarded since `discards` was asked
-    /// for: then the ordinals must not be used.
-    pub(crate) fn put_out(&self, ordinals: &Range<u64>, discards: u64) -> Option<OutId> {
-        let mut out = self.out();
-        if out.discards != discards {
-            return None;
-        }
-        let id = out.next;
-        out.next += 1;
-        out.runs.insert(id, ordinals.clone());
-        Some(OutId(id))
-    }
-
-    /// Whether a run may still be written.
-    pub(crate) fn is_out(&self, id: &OutId) -> bool {
-        self.out().runs.contains_key(&id.0)
-    }
-
-    /// Forgets a run that is written to its end, or stays spent.
-    pub(crate) fn end_out(&self, OutId(id): OutId) {
-        self.out().runs.remove(&id);
-    }
-
-    /// Takes the rest of a run in again, unless it was discarded.
-    pub(crate) fn take_in(&self, OutId(id): OutId, rest: Range<u64>) {
-        let mut out = self.out();
-        if out.runs.remove(&id).is_some() {
-            // With `out` still locked: a discard comes before all of this, or after it.
-            self.put_back(rest);
-        }
     }
 
     /// Whether some of these ordinals are out.
@@ -93,12 +101,11 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_run_comes_back_once() {
-        let mill = Mill::new(1, Duration::from_secs(1));
-        mill.fill(0..10);
+        let mill = mill();
         let (discards, ordinals) = (mill.discards(), mill.try_draw(6).unwrap().unwrap());
-        let id = mill.put_out(&ordinals, discards).unwrap();
-        assert!(mill.is_out(&id) && mill.has_out(&(0..10)) && !mill.has_out(&(10..20)));
-        mill.take_in(id, 4..6);
+        let run = RunOut::of(&mill, &ordinals, discards).unwrap();
+        assert!(run.is_out() && mill.has_out(&(0..10)) && !mill.has_out(&(10..20)));
+        run.take_in(4..6);
         assert!(!mill.has_out(&(0..10)) && mill.has_back(&(0..10)));
         assert_eq!(mill.try_draw(9), Ok(Some(4..6)));
         assert_eq!(mill.try_draw(9), Ok(Some(6..10)));
@@ -107,19 +114,26 @@ mod tests {
 
     #[test]
     fn what_was_discarded_is_neither_written_nor_drawn_again() {
-        let mill = Mill::new(1, Duration::from_secs(1));
-        mill.fill(0..10);
+        let mill = mill();
         let discards = mill.discards();
-        let first = mill.put_out(&mill.try_draw(4).unwrap().unwrap(), discards).unwrap();
+        let first = RunOut::of(&mill, &mill.try_draw(4).unwrap().unwrap(), discards).unwrap();
         let second = mill.try_draw(4).unwrap().unwrap();
         assert_eq!(mill.discard(), 2, "what was at hand");
-        assert!(!mill.is_out(&first));
-        mill.take_in(first, 2..4);
-        assert_eq!(mill.put_out(&second, discards), None, "drawn before, noted after");
+        assert!(!first.is_out());
+        first.take_in(2..4);
+        let second = RunOut::of(&mill, &second, discards);
+        assert!(second.is_none(), "drawn before, noted after");
         assert_eq!((mill.left(), mill.try_draw(1)), (0, Ok(None)));
         mill.fill(20..30);
         let discards = mill.discards();
-        let third = mill.put_out(&mill.try_draw(4).unwrap().unwrap(), discards);
-        assert!(third.is_some_and(|id| mill.is_out(&id)));
+        let third = RunOut::of(&mill, &mill.try_draw(4).unwrap().unwrap(), discards);
+        assert!(third.is_some_and(|run| run.is_out()));
+    }
+
+    /// One that holds the ordinals from 0 to 10.
+    fn mill() -> Arc<Mill> {
+        let mill = Arc::new(Mill::new(1, Duration::from_secs(1)));
+        mill.fill(0..10);
+        mill
     }
 }

@@ -72,16 +72,16 @@ async fn what_was_not_written_when_its_client_went_away_is_handed_out_later_and_
     stream.write_all(request.repeat(8).as_bytes()).await.unwrap();
     let mut read = vec![0; 100_000];
     stream.read_exact(&mut read).await.unwrap();
-    let mut left = space.mill.left();
+    let mut left = space.at_hand();
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        if std::mem::replace(&mut left, space.mill.left()) == space.mill.left() {
+        if std::mem::replace(&mut left, space.at_hand()) == space.at_hand() {
             break;
         }
     }
     drop(stream);
     let came_back = async {
-        while space.mill.left() == left {
+        while space.at_hand() == left {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
