@@ -19,6 +19,8 @@ mod admin;
 mod confirm;
 mod digests;
 mod error;
+#[cfg(feature = "sqlite")]
+mod filesystem;
 pub(crate) mod floor_file;
 mod instances;
 mod key_rows;

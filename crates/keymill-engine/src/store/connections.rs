@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Object, Pool, PoolError, TimeoutType};
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Finding, StoreError};
 
@@ -53,6 +53,26 @@ pub(super) async fn get<M: Manager<Error = StoreError>>(
             StoreError::Unavailable("too many requests are waiting for a connection".to_owned())
         }
         error => StoreError::Unavailable(error.to_string()),
+    })
+}
+
+/// Gives up on an answer when the request that needs it has taken too long.
+pub(super) async fn until<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout_at(deadline, work)
+        .await
+        .unwrap_or_else(|_| Err(StoreError::Unavailable(format!("no answer within {CALL_MAX:?}"))))
+}
+
+/// Gives up on a server that takes too long to connect to.
+pub(super) async fn in_time<T>(
+    place: &str,
+    connect: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(CONNECT_MAX, connect).await.unwrap_or_else(|_| {
+        Err(StoreError::Unavailable(format!("{place} did not answer within {CONNECT_MAX:?}")))
     })
 }
 

@@ -74,19 +74,19 @@ pub async fn open(url: &str, opening: Opening) -> Result<Store, StoreError> {
             let path = sqlite_path(url).to_owned();
             // Opening may wait for another process that makes the schema.
             let opened = tokio::task::spawn_blocking(move || {
-                super::sql::sqlite::SqliteStore::open(path.as_ref(), opening)
+                super::sql::sqlite::open(path.as_ref(), opening)
             });
             let store = Arc::new(opened.await.expect("opening does not panic")?);
             Ok(Store::of(&store).with_rows(&store))
         }
         #[cfg(feature = "postgres")]
         "postgres" => {
-            let store = Arc::new(super::sql::postgres::PostgresStore::open(url, opening).await?);
+            let store = Arc::new(super::sql::postgres::open(url, opening).await?);
             Ok(Store::of(&store).with_rows(&store))
         }
         #[cfg(feature = "mysql")]
         "mysql" => {
-            let store = Arc::new(super::sql::mysql::MysqlStore::open(url, opening).await?);
+            let store = Arc::new(super::sql::mysql::open(url, opening).await?);
             Ok(Store::of(&store).with_rows(&store))
         }
         #[cfg(feature = "redis")]

@@ -1,39 +1,46 @@
-//! What the SQL stores share when a keyspace is moved: where a page of rows begins, and what of a file
-//! may go into their tables.
+//! What `moves` looks at when a keyspace is moved: where a page of rows begins, and what of a file
+//! may go into tables.
 //!
-//! `postgres` and `mysql` call it; it knows no database. A file may have been edited, so nothing of
+//! It knows no database. A file may have been edited, so nothing of
 //! it is taken for a number of ours, or put into a statement, before it was looked at here.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::driver::Result;
 use crate::instance::Instance;
+use crate::store::values::from_hex;
 use crate::store::{ERA, ERA_MAX, KeyId, MovedRow, RowsPage, SpaceRecord, StoreError, first_id};
 
 /// How many digits an input has: 32 bytes in hexadecimal.
 const INPUT_DIGITS: usize = 64;
 
 /// The number after which a page begins, where the table is in the order of numbers.
-pub(in crate::store) fn after_number(page: &RowsPage) -> Result<i64, StoreError> {
+pub(super) fn after_number(page: &RowsPage) -> Result<i64> {
     let Some(after) = &page.after else { return Ok(i64::MIN) };
     after.parse().map_err(|_| StoreError::Broken(format!("no page of rows begins after `{after}`")))
 }
 
 /// The text after which a page begins, where the table is in the order of keys or inputs.
-pub(in crate::store) fn after_text(page: &RowsPage) -> &str {
+pub(super) fn after_text(page: &RowsPage) -> &str {
     // Neither a key nor an input is empty.
     page.after.as_deref().unwrap_or_default()
 }
 
+/// The bytes after which a page begins, where the table is in the order of bytes.
+pub(super) fn after_bytes(page: &RowsPage) -> Result<Vec<u8>> {
+    from_hex(after_text(page))
+}
+
 /// The lowest id of a key that waits in the pool of a space: what lies below was there before an
 /// advance, and is nobody's any more. `None` where there can be none.
-pub(in crate::store) fn first_available(space: &SpaceRecord) -> Option<KeyId> {
+pub(super) fn first_available(space: &SpaceRecord) -> Option<KeyId> {
     (space.mark.revision / ERA <= ERA_MAX).then(|| first_id(space.mark.revision))
 }
 
 /// A number of a file, as a column has it.
-pub(in crate::store) fn whole(value: u64) -> Result<i64, StoreError> {
+pub(super) fn whole(value: u64) -> Result<i64> {
     i64::try_from(value).map_err(|_| {
         StoreError::Broken(format!(
             "the export has the number {value}, which is larger than any that keymill writes: it is \
@@ -43,9 +50,11 @@ pub(in crate::store) fn whole(value: u64) -> Result<i64, StoreError> {
 }
 
 /// An input of a file, which is hexadecimal for certain.
-pub(in crate::store) fn checked_input(input: &str) -> Result<&str, StoreError> {
-    if input.len() == INPUT_DIGITS && input.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return Ok(input);
+pub(super) fn checked_input(input: &str) -> Result<Vec<u8>> {
+    if input.len() == INPUT_DIGITS
+        && let Ok(bytes) = from_hex(input)
+    {
+        return Ok(bytes);
     }
     Err(StoreError::Broken(format!(
         "the export has the input `{input}`, which is not {INPUT_DIGITS} hexadecimal digits: it is \
@@ -55,7 +64,7 @@ pub(in crate::store) fn checked_input(input: &str) -> Result<&str, StoreError> {
 
 /// The holders of leases by id, which is the order in which all lock them; each with the time of its
 /// last lease among these rows.
-pub(in crate::store) fn holders(rows: &[MovedRow]) -> BTreeMap<&str, (&Instance, Timestamp)> {
+pub(super) fn holders(rows: &[MovedRow]) -> BTreeMap<&str, (&Instance, Timestamp)> {
     let mut holders = BTreeMap::new();
     for row in rows {
         if let MovedRow::Lease { holder, granted_at, .. } = row {
@@ -86,7 +95,7 @@ mod tests {
         assert_eq!(whole(i64::MAX.unsigned_abs()).unwrap(), i64::MAX);
         assert!(matches!(whole(1 << 63), Err(StoreError::Broken(_))));
         let good = "0123456789abcdefABCDEF0123456789".repeat(2);
-        assert_eq!(checked_input(&good).unwrap(), good);
+        assert_eq!(checked_input(&good).unwrap()[..2], [0x01, 0x23]);
         let quoted = format!("{}'", &good[1..]);
         for bad in ["", "00", "g0".repeat(32).as_str(), quoted.as_str()] {
             assert!(matches!(checked_input(bad), Err(StoreError::Broken(_))), "{bad}");

@@ -12,415 +12,91 @@
 //! - No other path leads to the database: a file with two links, or mounted by itself, is refused
 //!   when it is opened.
 
-mod advance;
-mod confirm;
 mod connection;
+mod dialect;
 mod file;
-mod filesystem;
-mod heartbeat;
-mod key_rows;
 mod look;
-mod mounts;
-mod moving;
-mod names;
-mod rows;
-mod statements;
 mod transaction;
-mod windows;
+mod worker;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::ErrorCode;
 
-use connection::{Db, Worker};
-use file::{broken, floor_file, make_private, resolve, sibling};
-use filesystem::OtherPath;
+use connection::Db;
+use file::{floor_file, make_private, resolve, sibling};
 pub(in crate::store) use look::look_at;
-use rows::{
-    all_spaces, identity, instance_from, lease_from, name_counts, name_of, names_of, space_named,
-};
-use statements::{INSTANCE_PAGE, LEASE, LEASE_OF, LEASE_PAGE, SPACE_MAKE, SPACE_SEAL, SPACE_TUNE};
-use transaction::Tx;
+use worker::Worker;
 
-use crate::instance::Instance;
-use crate::space::{Definition, Tuning};
+use super::driver::{Aim, Doing, Driver};
+use super::store::SqlStore;
+use crate::store::filesystem::{OtherPath, broken};
 use crate::store::floor_file::FileLock;
-use crate::store::values::{json, now, signed, time};
-use crate::store::{
-    Admin, Beat, Confirm, Confirmed, Created, Evidence, Finding, Floor, GiveBack, Grant, History,
-    InstancePage, InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark,
-    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named, Names, NewName, NewSpace,
-    Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord, Spaces, StoreError, Window,
-    WindowAsk, WindowRelease, Windows,
-};
+use crate::store::{FILL_MAX, Finding, Opening, Place, StoreError};
 
 /// How long to wait for another process that makes the schema.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// A SQLite database as a store.
+/// A SQLite database.
 #[derive(Debug)]
-pub(crate) struct SqliteStore {
+pub(crate) struct Sqlite {
     path: PathBuf,
     created: bool,
     writer: Worker,
     reader: Worker,
 }
 
-impl SqliteStore {
-    /// Opens the database at `path`, making it where there is none, and bringing its schema up to
-    /// date, as far as `opening` allows it.
-    pub(crate) fn open(path: &Path, opening: Opening) -> Result<SqliteStore, StoreError> {
-        let path = resolve(path).map_err(|error| broken(path, &error))?;
-        let if_empty = || match opening.create {
-            true => Ok(()),
-            false => Err(StoreError::empty(&path.display().to_string(), opening)),
-        };
-        if path.exists() {
-            refuse_other_path(&path, opening)?;
-        } else {
-            if_empty()?;
-        }
-        // Ten processes may start at once on a new file: one of them makes it, the others wait.
-        let lock = lock(&path)?;
-        make_private(&path).map_err(|error| broken(&path, &error))?;
-        let mut db = Db::open(&path, if_empty())?;
-        let created = db.was_empty && opening.migrate;
-        if opening.migrate {
-            db.migrate()?;
-        }
-        drop(lock);
-        let reader = Db::open(&path, if_empty())?;
-        Ok(SqliteStore {
-            writer: Worker::start("sqlite-write", db),
-            reader: Worker::start("sqlite-read", reader),
-            path,
-            created,
-        })
+/// Opens the database at `path`, making it where there is none, and bringing its schema up to
+/// date, as far as `opening` allows it.
+pub(crate) fn open(path: &Path, opening: Opening) -> Result<SqlStore<Sqlite>, StoreError> {
+    let path = resolve(path).map_err(|error| broken(path, &error))?;
+    let if_empty = || match opening.create {
+        true => Ok(()),
+        false => Err(StoreError::empty(&path.display().to_string(), opening)),
+    };
+    if path.exists() {
+        refuse_other_path(&path, opening)?;
+    } else {
+        if_empty()?;
     }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let job = move |db: &mut Db| {
-            db.follow_path()?;
-            job(&db.connection).map_err(|error| db.fold_error(&error))
-        };
-        self.reader.call(job).await.map_err(StoreError::changing_nothing)
+    // Ten processes may start at once on a new file: one of them makes it, the others wait.
+    let lock = lock(&path)?;
+    make_private(&path).map_err(|error| broken(&path, &error))?;
+    let mut db = Db::open(&path, if_empty())?;
+    let created = db.was_empty && opening.migrate;
+    if opening.migrate {
+        db.migrate()?;
     }
+    drop(lock);
+    let reader = Worker::start("sqlite-read", Db::open(&path, if_empty())?);
+    let writer = Worker::start("sqlite-write", db);
+    Ok(SqlStore::new(Sqlite { path, created, writer, reader }))
+}
 
-    /// Runs a job on one state of the database, which it cannot change.
-    async fn look<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+impl Driver for Sqlite {
+    type Tx = Db;
+
+    const FILL_MAX: u64 = FILL_MAX;
+
+    async fn run<T, J>(&self, aim: Aim, job: J) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        J: for<'t> FnOnce(&'t mut Db) -> Doing<'t, T> + Send + 'static,
+    {
+        if aim == Aim::Change {
+            return self.writer.call(move |db| db.change(job)).await;
+        }
         self.reader.call(move |db| db.look(job)).await.map_err(StoreError::changing_nothing)
     }
 
-    /// Runs a job in one transaction and commits it, unless the job fails.
-    async fn change<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.writer.call(move |db| db.change(job)).await
-    }
-}
-
-#[async_trait]
-impl Spaces for SqliteStore {
-    async fn create(&self, new: &NewSpace, floor: &Floor) -> Result<Created, StoreError> {
-        let (new, floor) = (new.clone(), floor.clone());
-        self.change(move |tx| {
-            match tx.space_above(&new.name, &floor) {
-                Err(StoreError::UnknownSpace(_)) => {
-                    floor.check_new(&new.name, &tx.query(identity)?, History::default())?;
-                }
-                found => return found.map(Created::Exists),
-            }
-            tx.execute(
-                SPACE_MAKE,
-                params![
-                    new.name,
-                    json(&new.definition),
-                    json(&new.tuning),
-                    new.fingerprint,
-                    signed(new.capacity),
-                    signed(new.start),
-                    now()
-                ],
-            )?;
-            tx.space(&new.name).map(Created::Made)
-        })
-        .await
+    /// There is no other server that could have answered.
+    fn ask_again(&self) -> bool {
+        false
     }
 
-    async fn tune(
-        &self,
-        space: &str,
-        tuning: &Tuning,
-        floor: &Floor,
-    ) -> Result<SpaceRecord, StoreError> {
-        let (space, tuning, floor) = (space.to_owned(), tuning.clone(), floor.clone());
-        self.change(move |tx| {
-            let tuning = tx.space_above(&space, &floor)?.tuned(&tuning);
-            tx.execute(SPACE_TUNE, params![space, json(&tuning)])?;
-            tx.space(&space)
-        })
-        .await
-    }
-
-    async fn grow(
-        &self,
-        space: &str,
-        definition: &Definition,
-        capacity: u64,
-        floor: &Floor,
-    ) -> Result<SpaceRecord, StoreError> {
-        let (space, definition, floor) = (space.to_owned(), definition.clone(), floor.clone());
-        self.change(move |tx| tx.grow(&space, &definition, capacity, &floor)).await
-    }
-
-    async fn space(&self, space: &str) -> Result<SpaceRecord, StoreError> {
-        let name = space.to_owned();
-        let found = self.read(move |connection| space_named(connection, &name)).await?;
-        found.ok_or_else(|| StoreError::UnknownSpace(space.to_owned()))
-    }
-
-    async fn spaces(&self) -> Result<Vec<SpaceRecord>, StoreError> {
-        self.read(all_spaces).await
-    }
-
-    async fn advance(
-        &self,
-        space: &str,
-        to: Mark,
-        by: &Instance,
-    ) -> Result<SpaceRecord, StoreError> {
-        let (space, by) = (space.to_owned(), by.clone());
-        self.change(move |tx| tx.advance(&space, to, &by)).await
-    }
-
-    async fn report_sighting(
-        &self,
-        space: &str,
-        instance: &str,
-        seen: Mark,
-    ) -> Result<(), StoreError> {
-        let (space, instance) = (space.to_owned(), instance.to_owned());
-        self.change(move |tx| tx.report_sighting(&space, &instance, seen)).await
-    }
-
-    async fn sighted(&self, space: &str) -> Result<Option<Mark>, StoreError> {
-        let space = space.to_owned();
-        self.look(move |tx| tx.sighted(&space)).await
-    }
-
-    async fn seal(&self, space: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        let (space, floor) = (space.to_owned(), floor.clone());
-        self.change(move |tx| {
-            tx.space_above(&space, &floor)?;
-            tx.execute(SPACE_SEAL, params![space])?;
-            tx.space(&space)
-        })
-        .await
-    }
-}
-
-#[async_trait]
-impl Leases for SqliteStore {
-    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
-        let (ask, floor) = (ask.clone(), floor.clone());
-        self.change(move |tx| match tx.lease(&ask, &floor) {
-            // These answers commit too: they may have closed the leases that were spent.
-            Err(end @ (StoreError::Exhausted { .. } | StoreError::Sealed(_))) => Ok(Err(end)),
-            answer => answer.map(Ok),
-        })
-        .await?
-    }
-
-    async fn give_back(
-        &self,
-        backs: &[(GiveBack, Floor)],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        let backs = backs.to_vec();
-        self.change(move |tx| tx.give_back_all(&backs)).await
-    }
-
-    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
-        let space = space.to_owned();
-        self.read(move |connection| {
-            connection
-                .prepare_cached(&format!("{LEASE} {LEASE_OF}"))?
-                .query_row(params![space, signed(ordinal)], lease_from)
-                .optional()
-        })
-        .await
-    }
-
-    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
-        let page = page.clone();
-        self.read(move |connection| {
-            let (space, lease) = page.after.unwrap_or_default();
-            connection
-                .prepare_cached(&format!("{LEASE} {LEASE_PAGE}"))?
-                .query_map(params![page.space, space, signed(lease), page.limit], lease_from)?
-                .collect()
-        })
-        .await
-    }
-}
-
-#[async_trait]
-impl Windows for SqliteStore {
-    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
-        let (ask, floor) = (ask.clone(), floor.clone());
-        self.change(move |tx| tx.window(&ask, &floor)).await
-    }
-
-    async fn release_window(
-        &self,
-        release: &WindowRelease,
-        floor: &Floor,
-    ) -> Result<Mark, StoreError> {
-        let (release, floor) = (release.clone(), floor.clone());
-        self.change(move |tx| tx.release_window(&release, &floor)).await
-    }
-}
-
-#[async_trait]
-impl Names for SqliteStore {
-    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
-        let (batch, floor) = (batch.clone(), floor.clone());
-        self.change(move |tx| tx.add_names(&batch, &floor)).await
-    }
-
-    async fn remove_name(
-        &self,
-        space: &str,
-        key: &str,
-        owner: &str,
-        floor: &Floor,
-    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
-        let (space, key) = (space.to_owned(), key.to_owned());
-        let (owner, floor) = (owner.to_owned(), floor.clone());
-        self.change(move |tx| tx.remove_name(&space, &key, &owner, &floor)).await
-    }
-
-    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
-        let (space, name) = (space.to_owned(), name.clone());
-        self.read(move |connection| name_of(connection, &space, &name)).await
-    }
-
-    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        let page = page.clone();
-        self.read(move |connection| names_of(connection, &page)).await
-    }
-
-    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
-        let space = space.map(str::to_owned);
-        self.read(move |connection| name_counts(connection, space.as_deref())).await
-    }
-}
-
-#[async_trait]
-impl Snapshots for SqliteStore {
-    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
-        let what = what.clone();
-        self.look(move |tx| tx.confirm(&what)).await
-    }
-
-    async fn unplaced(
-        &self,
-        space: &str,
-        reached: Mark,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<String>, StoreError> {
-        let (space, after) = (space.to_owned(), after.unwrap_or_default().to_owned());
-        let what = Confirm { space, reached, evidence: Evidence::Mark, skips_in: 0..0 };
-        self.look(move |tx| tx.unplaced(&what, &after, limit)).await
-    }
-}
-
-#[async_trait]
-impl Moves for SqliteStore {
-    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
-        let page = page.clone();
-        self.look(move |tx| tx.moved_rows(&page)).await
-    }
-
-    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
-        let space = space.clone();
-        self.change(move |tx| tx.begin_import(&space)).await
-    }
-
-    async fn import_rows(
-        &self,
-        space: &str,
-        importing: &str,
-        rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        let (space, importing, rows) = (space.to_owned(), importing.to_owned(), rows.to_vec());
-        self.change(move |tx| tx.import_rows(&space, &importing, &rows)).await
-    }
-
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        let space = space.clone();
-        self.change(move |tx| tx.finish_import(&space)).await
-    }
-}
-
-#[async_trait]
-impl Instances for SqliteStore {
-    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
-        let pulse = pulse.clone();
-        self.change(move |tx| tx.heartbeat(&pulse)).await
-    }
-
-    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
-        let page = page.clone();
-        self.read(move |connection| {
-            connection
-                .prepare_cached(INSTANCE_PAGE)?
-                .query_map(params![page.after, page.limit], |row| {
-                    Ok(InstanceRecord {
-                        instance: instance_from(row, 0)?,
-                        address: row.get(5)?,
-                        seen_at: time(row.get(6)?),
-                        stopped_at: row.get::<_, Option<i64>>(7)?.map(time),
-                    })
-                })?
-                .collect()
-        })
-        .await
-    }
-}
-
-#[async_trait]
-impl Admin for SqliteStore {
-    async fn identity(&self) -> Result<String, StoreError> {
-        self.read(identity).await
-    }
-
-    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
-        let candidate = candidate.map(str::to_owned);
-        self.change(move |tx| {
-            if let Some(candidate) = candidate {
-                let make = "INSERT INTO secret VALUES (1, ?1, ?2) ON CONFLICT DO NOTHING";
-                tx.execute(make, params![candidate, now()])?;
-            }
-            tx.query(|connection| {
-                connection.query_row("SELECT secret FROM secret", [], |row| row.get(0)).optional()
-            })
-        })
-        .await
-    }
-
-    async fn forget_secret(&self) -> Result<(), StoreError> {
-        self.change(|tx| tx.execute("DELETE FROM secret", []).map(drop)).await
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        Ok(own_ms)
     }
 
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {

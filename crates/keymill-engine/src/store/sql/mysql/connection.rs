@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mysql_async::prelude::Queryable;
+use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, Params, Row};
 use tokio::time::{Instant, timeout};
 
 use super::fold_error;
-use super::rows::column;
 use crate::store::connections::{CALL_MAX, CHECK_EVERY, refuse_unsafe};
 use crate::store::{Finding, StoreError};
 
@@ -95,19 +94,15 @@ impl Connection {
 
     pub(super) async fn query(
         &mut self,
-        sql: &'static str,
-        params: impl Into<Params> + Send,
+        sql: &str,
+        params: Params,
     ) -> Result<Vec<Row>, StoreError> {
         self.under_way = true;
         let answer = timeout(CALL_MAX, self.conn.exec(sql, params)).await;
         self.answered(answer)
     }
 
-    pub(super) async fn execute(
-        &mut self,
-        sql: &'static str,
-        params: impl Into<Params> + Send,
-    ) -> Result<u64, StoreError> {
+    pub(super) async fn execute(&mut self, sql: &str, params: Params) -> Result<u64, StoreError> {
         self.under_way = true;
         let answer = timeout(CALL_MAX, self.conn.exec_drop(sql, params)).await;
         self.answered(answer)?;
@@ -200,12 +195,12 @@ impl Connection {
 
     /// How many tables there are, and whether they are keymill's.
     pub(super) async fn count_tables(&mut self) -> Result<(i64, bool), StoreError> {
-        let rows = self.query(TABLES, ()).await?;
+        let rows = self.query(TABLES, Params::Empty).await?;
         Ok((column(&rows[0], 0), column::<i64>(&rows[0], 1) > 0))
     }
 
     pub(super) async fn schema_version(&mut self) -> Result<Option<i32>, StoreError> {
-        Ok(column(&self.query(SCHEMA_VERSION, ()).await?[0], 0))
+        Ok(column(&self.query(SCHEMA_VERSION, Params::Empty).await?[0], 0))
     }
 
     /// Asks for one value, however long the server takes.
@@ -237,6 +232,11 @@ impl Connection {
     fn fold_error(&self, error: &mysql_async::Error) -> StoreError {
         fold_error(&self.place, error)
     }
+}
+
+/// A column of a row, of the type that our own statement gives it.
+pub(super) fn column<T: FromValue>(row: &Row, number: usize) -> T {
+    row.get(number).expect("the statement asks for this column")
 }
 
 fn is_read_only(error: &mysql_async::Error) -> bool {

@@ -10,7 +10,9 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::{fold_error, session};
-use crate::store::connections::{CONNECT_MAX, IDLE_MAX, MIGRATE_MAX, none_of_them, within_limit};
+use crate::store::connections::{
+    CONNECT_MAX, IDLE_MAX, MIGRATE_MAX, in_time, none_of_them, within_limit,
+};
 use crate::store::sql::migrations;
 use crate::store::url::StoreUrl;
 use crate::store::{Opening, StoreError};
@@ -174,8 +176,7 @@ impl Hosts {
         let mut masters = Vec::new();
         for number in 0..self.url.hosts.len() {
             let place = self.place_of(number);
-            let connected = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
-            if matches!(connected, Ok(Ok(_))) {
+            if in_time(&place, self.connect_to(number, &place)).await.is_ok() {
                 masters.push(place);
             }
         }
@@ -195,15 +196,12 @@ impl Hosts {
         let (hosts, first) = (self.url.hosts.len(), self.last.load(Ordering::Relaxed));
         for number in (0..hosts).map(|turn| (first + turn) % hosts) {
             let place = self.place_of(number);
-            match timeout(CONNECT_MAX, self.connect_to(number, &place)).await {
-                Ok(Ok(connection)) => {
+            match in_time(&place, self.connect_to(number, &place)).await {
+                Ok(connection) => {
                     self.last.store(number, Ordering::Relaxed);
                     return Ok(connection);
                 }
-                Ok(Err(error)) => problems.push(error),
-                Err(_) => problems.push(StoreError::Unavailable(format!(
-                    "{place} did not answer within {CONNECT_MAX:?}"
-                ))),
+                Err(error) => problems.push(error),
             }
         }
         Err(none_of_them(problems))

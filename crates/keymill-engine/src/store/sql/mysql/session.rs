@@ -7,7 +7,7 @@
 
 use mysql_async::Row;
 
-use super::rows::column;
+use super::connection::column;
 use crate::store::connections::LOCK_MAX;
 
 macro_rules! set {

@@ -16,6 +16,14 @@ pub(super) const SYNCHRONOUS: &str = "SELECT set_config('synchronous_commit',
     CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END,
     true)";
 
+/// The store, and the server that this transaction runs on: its history, and what it has made of the
+/// settings that the transaction began with. A standby has no current position, and refuses.
+pub(super) const STORE: &str =
+    "SELECT identity, (SELECT system_identifier FROM pg_control_system()),
+    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), current_setting('transaction_isolation'),
+    current_setting('transaction_read_only'), current_schema(), current_setting('row_security'),
+    current_setting('synchronous_commit') FROM store";
+
 /// What a transaction sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {

@@ -18,10 +18,9 @@ use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, SimpleQueryRow};
 
-use super::begin::{Begun, SYNCHRONOUS, View};
+use super::begin::{Begun, STORE, SYNCHRONOUS, View};
 use super::fold_error;
-use super::param::Params;
-use super::statements::STORE;
+use super::param::Param;
 use crate::store::connections::{CALL_MAX, refuse_unsafe};
 use crate::store::{StoreError, Verdict};
 
@@ -102,16 +101,14 @@ impl Connection {
     pub(super) async fn query(
         &self,
         sql: &str,
-        params: Params<'_>,
+        params: &[Param<'_>],
     ) -> Result<Vec<Row>, StoreError> {
-        let params: Vec<_> = params.iter().map(|&param| param.typed()).collect();
-        let answer = timeout(CALL_MAX, self.client.query_typed(sql, &params)).await;
+        let answer = timeout(CALL_MAX, self.client.query_typed(sql, params)).await;
         self.answered(answer)
     }
 
-    pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
-        let params: Vec<_> = params.iter().map(|&param| param.typed()).collect();
-        let answer = timeout(CALL_MAX, self.client.execute_typed(sql, &params)).await;
+    pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let answer = timeout(CALL_MAX, self.client.execute_typed(sql, params)).await;
         self.answered(answer)
     }
 
@@ -119,12 +116,13 @@ impl Connection {
     /// transaction can end.
     pub(super) async fn copy<'a>(
         &self,
-        sql: &'static str,
+        table: &str,
         types: &[Type],
-        rows: impl Iterator<Item = [&'a (dyn ToSql + Sync); 3]> + Send,
+        rows: impl Iterator<Item = Vec<&'a (dyn ToSql + Sync)>> + Send,
     ) -> Result<u64, StoreError> {
+        let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
         let copy = async {
-            let sink = self.client.copy_in::<_, Bytes>(sql).await?;
+            let sink = self.client.copy_in::<_, Bytes>(&sql).await?;
             let mut writer = pin!(BinaryCopyInWriter::new(sink, types));
             for row in rows {
                 writer.as_mut().write(&row).await?;

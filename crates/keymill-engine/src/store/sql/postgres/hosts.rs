@@ -12,14 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use deadpool::managed::{Manager, Metrics, Object, RecycleError, RecycleResult};
-use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connection::{Connection, drive};
 use super::fold_error;
-use crate::store::connections::{CHECK_EVERY, CONNECT_MAX, none_of_them};
+use crate::store::connections::{CHECK_EVERY, in_time, none_of_them};
 use crate::store::url::{StoreUrl, Tls};
 use crate::store::{Opening, StoreError, tls};
 
@@ -83,7 +82,7 @@ impl Hosts {
             for number in 0..self.url.hosts.len() {
                 // One that cannot be met will not be connected to either.
                 let place = self.place_of(number);
-                let _ = timeout(CONNECT_MAX, self.connect_to(number, &place)).await;
+                let _ = in_time(&place, self.connect_to(number, &place)).await;
             }
         }
     }
@@ -98,15 +97,12 @@ impl Hosts {
         let (hosts, first) = (self.url.hosts.len(), self.last.load(Ordering::Relaxed));
         for number in (0..hosts).map(|turn| (first + turn) % hosts) {
             let place = self.place_of(number);
-            match timeout(CONNECT_MAX, self.connect_to(number, &place)).await {
-                Ok(Ok(connection)) => {
+            match in_time(&place, self.connect_to(number, &place)).await {
+                Ok(connection) => {
                     self.last.store(number, Ordering::Relaxed);
                     return Ok(connection);
                 }
-                Ok(Err(error)) => problems.push(error),
-                Err(_) => problems.push(StoreError::Unavailable(format!(
-                    "{place} did not answer within {CONNECT_MAX:?}"
-                ))),
+                Err(error) => problems.push(error),
             }
         }
         Err(none_of_them(problems))

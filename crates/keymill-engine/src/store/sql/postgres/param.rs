@@ -1,47 +1,91 @@
-//! Parameters of statements, each with the type that PostgreSQL takes it for.
+//! Parameters of statements, each with the type that PostgreSQL takes it for; and its rows.
 //!
 //! `connection` sends every statement with its types and without a name, in one message. So nothing is
 //! prepared that would have to be there for the next transaction: behind a pooler that one may run on
 //! another server connection.
 
-use tokio_postgres::types::{ToSql, Type};
+use std::error::Error;
 
-/// A value that a statement can be given.
-pub(super) trait Param: Sync {
-    /// The value, and its type in SQL.
-    fn typed(&self) -> (&(dyn ToSql + Sync), Type);
+use bytes::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use crate::store::sql::driver::Values;
+use crate::store::sql::value::{Row, Value};
+
+/// A parameter, with its type in SQL.
+pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+impl Value<'_> {
+    pub(super) fn typed(&self) -> Param<'_> {
+        let kind = match self {
+            Value::Int(_) => Type::INT8,
+            Value::Text(_) => Type::TEXT,
+            Value::Bytes(_) => Type::BYTEA,
+            Value::Bool(_) => Type::BOOL,
+        };
+        (self, kind)
+    }
 }
 
-/// The parameters of a statement, in their order.
-pub(super) type Params<'a> = &'a [&'a dyn Param];
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Value::Int(number) => number.to_sql(kind, out),
+            Value::Text(text) => text.as_deref().to_sql(kind, out),
+            Value::Bytes(bytes) => bytes.as_deref().to_sql(kind, out),
+            Value::Bool(truth) => truth.to_sql(kind, out),
+        }
+    }
 
-macro_rules! types {
-    ($($rust:ty => $sql:ident,)*) => {$(
-        impl Param for $rust {
-            fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
-                (self, Type::$sql)
+    // Its type was made of it.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// The values of a column, in many rows.
+pub(super) struct Array<'a>(Box<dyn ToSql + Sync + Send + 'a>, Type);
+
+impl<'a> Array<'a> {
+    /// One column of rows that have so many.
+    pub(super) fn column(rows: Values<'a>, width: usize, column: usize) -> Array<'a> {
+        let values = rows.iter().skip(column).step_by(width);
+        match rows[column] {
+            Value::Text(_) => {
+                let texts: Vec<Option<&str>> = values.map(Value::text).collect();
+                Array(Box::new(texts), Type::TEXT_ARRAY)
+            }
+            Value::Bytes(_) => {
+                let blobs: Vec<Option<&[u8]>> = values.map(Value::bytes).collect();
+                Array(Box::new(blobs), Type::BYTEA_ARRAY)
+            }
+            Value::Bool(_) => unreachable!("no list has truths"),
+            Value::Int(_) => {
+                let numbers: Vec<Option<i64>> = values.map(Value::int).collect();
+                Array(Box::new(numbers), Type::INT8_ARRAY)
             }
         }
-    )*};
-}
-
-types! {
-    bool => BOOL,
-    i64 => INT8,
-    Option<i64> => INT8,
-    Vec<i64> => INT8_ARRAY,
-    Vec<Option<i64>> => INT8_ARRAY,
-    &str => TEXT,
-    String => TEXT,
-    Option<String> => TEXT,
-    &[&str] => TEXT_ARRAY,
-    Vec<&str> => TEXT_ARRAY,
-    Vec<String> => TEXT_ARRAY,
-    Vec<&[u8]> => BYTEA_ARRAY,
-}
-
-impl<T: Param> Param for &T {
-    fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
-        (**self).typed()
     }
+
+    pub(super) fn typed(&self) -> Param<'_> {
+        (&*self.0, self.1.clone())
+    }
+}
+
+/// A row of PostgreSQL, of columns that our statements ask for.
+pub(super) fn row_from(row: &tokio_postgres::Row) -> Row {
+    let value = |(place, column): (usize, &tokio_postgres::Column)| match *column.type_() {
+        Type::INT8 => Value::Int(row.get(place)),
+        Type::INT4 => Value::Int(row.get::<_, Option<i32>>(place).map(i64::from)),
+        Type::BOOL => Value::Bool(row.get(place)),
+        Type::BYTEA => Value::Bytes(row.get::<_, Option<Vec<u8>>>(place).map(Into::into)),
+        _ => Value::Text(row.get::<_, Option<String>>(place).map(Into::into)),
+    };
+    Row(row.columns().iter().enumerate().map(value).collect())
 }

@@ -5,6 +5,7 @@
 //! transactions of its own, in which the schema cannot be set.
 
 use refinery::Migration;
+use tokio_postgres::types::Type;
 
 use super::begin::{SYNCHRONOUS, View};
 use super::connection::Connection;
@@ -68,7 +69,7 @@ impl Hosts {
             .await?;
         // Asked before, because who may use a schema may still not be allowed to make one.
         let exists = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
-        if connection.query(exists, &[schema]).await?.is_empty() {
+        if connection.query(exists, &[(schema, Type::TEXT)]).await?.is_empty() {
             connection.run(&format!("CREATE SCHEMA \"{schema}\"")).await?;
         }
         if !connection.query(HISTORY_EXISTS, &[]).await?[0].get::<_, bool>(0) {

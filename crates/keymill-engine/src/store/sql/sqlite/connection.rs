@@ -1,4 +1,4 @@
-//! A connection to a SQLite file, the thread that owns it, and what is looked at to keep it safe.
+//! A connection to a SQLite file, its transactions, and what is looked at to keep it safe.
 //!
 //! # Invariants
 //!
@@ -6,23 +6,20 @@
 //!   the locks that SQLite holds, and the next process to close the database would remove the
 //!   log under us.
 
-use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, TrySendError};
-use std::thread::JoinHandle;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use tokio::sync::oneshot;
 
 use super::file::{floor_file, sibling};
-use super::filesystem::{OtherPath, filesystem, paths};
-use super::{Tx, fold_error};
+use super::fold_error;
+use crate::store::filesystem::{OtherPath, filesystem, paths};
 use crate::store::floor_file::FloorReader;
+use crate::store::sql::driver::Doing;
 use crate::store::sql::migrations;
 use crate::store::{Finding, StoreError, Verdict};
 
@@ -30,21 +27,18 @@ use crate::store::{Finding, StoreError, Verdict};
 const APPLICATION_ID: i32 = 0x6b6d_696c;
 /// How long SQLite waits for another process's lock.
 pub(super) const BUSY_MAX: Duration = Duration::from_secs(3);
-/// How long a caller waits for its turn and its answer.
-const CALL_MAX: Duration = Duration::from_secs(8);
-const QUEUE_MAX: usize = 256;
 
 mod embedded {
     refinery::embed_migrations!("migrations/sqlite");
 }
 
 /// One open connection and the files it is open on.
-pub(super) struct Db {
+pub(in crate::store::sql) struct Db {
     pub(super) connection: Connection,
     path: PathBuf,
     files: Files,
     /// The floors that all processes on this file share, as far as they were read.
-    floors: RefCell<FloorReader>,
+    pub(super) floors: FloorReader,
     /// Whether nothing was in it when it was opened.
     pub(super) was_empty: bool,
     /// Whether another path to the file was found and logged.
@@ -76,7 +70,7 @@ impl Db {
             connection,
             path: path_now,
             files: files_now,
-            floors: RefCell::new(FloorReader::new(&floor_file(path))),
+            floors: FloorReader::new(&floor_file(path)),
             was_empty: false,
             noticed: false,
         };
@@ -88,7 +82,7 @@ impl Db {
         let connection = &db.connection;
         connection.pragma_update(None, "journal_mode", "wal").map_err(fold)?;
         connection.pragma_update(None, "synchronous", "full").map_err(fold)?;
-        connection.set_prepared_statement_cache_capacity(64);
+        connection.set_prepared_statement_cache_capacity(128);
         // The first read opens the log, which from then on stays for as long as we do.
         let read = "SELECT count(*) FROM sqlite_schema";
         connection.query_row(read, [], |row| row.get::<_, i64>(0)).map_err(fold)?;
@@ -122,50 +116,58 @@ impl Db {
     /// Runs a job on one state of the file: what it reads is all of the time of its first read.
     pub(super) fn look<T>(
         &mut self,
-        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
+        job: impl for<'t> FnOnce(&'t mut Db) -> Doing<'t, T>,
     ) -> Result<T, StoreError> {
         self.follow_path()?;
-        let path = self.path.clone();
-        let begin = rusqlite::TransactionBehavior::Deferred;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(begin)
-            .map_err(|error| fold_error(&path, &error))?;
-        let answer = job(&Tx::new(transaction, &path, &self.floors))?;
-        match files(&path) {
-            Ok(files) if files == self.files => Ok(answer),
-            _ => {
-                let path = path.display();
-                Err(StoreError::Unavailable(format!("{path} was replaced while it was read")))
-            }
-        }
+        self.run("BEGIN")?;
+        let answer = done(job(self));
+        self.leave();
+        let answer = answer?;
+        self.still_there("while it was read").map_err(StoreError::Unavailable)?;
+        Ok(answer)
     }
 
+    /// Runs a job in one transaction and commits it, unless the job fails.
     pub(super) fn change<T>(
         &mut self,
-        job: impl FnOnce(&Tx<'_>) -> Result<T, StoreError>,
+        job: impl for<'t> FnOnce(&'t mut Db) -> Doing<'t, T>,
     ) -> Result<T, StoreError> {
         self.follow_path()?;
         self.notice_other_path();
-        let path = self.path.clone();
-        let begin = rusqlite::TransactionBehavior::Immediate;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(begin)
-            .map_err(|error| fold_error(&path, &error))?;
-        let tx = Tx::new(transaction, &path, &self.floors);
-        let answer = job(&tx)?;
-        tx.transaction.commit().map_err(|error| match error.sqlite_error_code() {
-            // A commit that found the database busy has not happened; any other may have.
-            Some(ErrorCode::DatabaseBusy) => fold_error(&path, &error),
-            _ => StoreError::InDoubt(fold_error(&path, &error).to_string()),
-        })?;
-        match files(&path) {
-            Ok(files) if files == self.files => Ok(answer),
-            _ => {
-                let path = path.display();
-                Err(StoreError::InDoubt(format!("{path} was replaced during the commit")))
-            }
+        self.run("BEGIN IMMEDIATE")?;
+        let answer = done(job(self)).and_then(|answer| {
+            let committed = self.connection.execute_batch("COMMIT");
+            committed.map_err(|error| match error.sqlite_error_code() {
+                // A commit that found the database busy has not happened; any other may have.
+                Some(ErrorCode::DatabaseBusy) => self.fold_error(&error),
+                _ => StoreError::InDoubt(self.fold_error(&error).to_string()),
+            })?;
+            Ok(answer)
+        });
+        self.leave();
+        let answer = answer?;
+        self.still_there("during the commit").map_err(StoreError::InDoubt)?;
+        Ok(answer)
+    }
+
+    /// Undoes what is not committed.
+    pub(super) fn leave(&mut self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!("a transaction cannot be rolled back: {error}");
+        }
+    }
+
+    fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection.execute_batch(sql).map_err(|error| self.fold_error(&error))
+    }
+
+    /// Whether the paths name the open files still.
+    fn still_there(&self, when: &str) -> Result<(), String> {
+        match files(&self.path) {
+            Ok(files) if files == self.files => Ok(()),
+            _ => Err(format!("{} was replaced {when}", self.path.display())),
         }
     }
 
@@ -282,69 +284,11 @@ impl Drop for Db {
     }
 }
 
-/// A thread that owns a connection and does one job after the other. Dropping it waits for the
-/// job under way and closes the connection, so that a clean stop leaves one whole file.
-#[derive(Debug)]
-pub(super) struct Worker {
-    jobs: Option<mpsc::SyncSender<Job>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-type Job = Box<dyn FnOnce(&mut Db) + Send>;
-
-impl Worker {
-    pub(super) fn start(name: &str, mut db: Db) -> Worker {
-        let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                for job in queue {
-                    // A job that panics fails alone: its caller sees that no answer comes.
-                    let _ = catch_unwind(AssertUnwindSafe(|| job(&mut db)));
-                }
-            })
-            .expect("the system can start a thread");
-        Worker { jobs: Some(jobs), thread: Some(thread) }
-    }
-
-    /// Has the thread do a job. One that is not answered in time may still be done later:
-    /// whether it was is in doubt.
-    pub(super) async fn call<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&mut Db) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let job = Box::new(move |db: &mut Db| {
-            // Whoever asked may have stopped waiting; then nobody needs the answer.
-            if !answer.is_closed() {
-                let _ = answer.send(job(db));
-            }
-        });
-        let jobs = self.jobs.as_ref().expect("taken only when dropped");
-        jobs.try_send(job).map_err(|error| {
-            StoreError::Unavailable(match error {
-                TrySendError::Full(_) => {
-                    "too many requests are waiting for the database".to_owned()
-                }
-                TrySendError::Disconnected(_) => "the database thread ended".to_owned(),
-            })
-        })?;
-        match tokio::time::timeout(CALL_MAX, answered).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(StoreError::InDoubt(
-                "the request failed unexpectedly; the log says why".to_owned(),
-            )),
-            Err(_) => Err(StoreError::InDoubt(format!("no answer within {CALL_MAX:?}"))),
-        }
+/// The answer of a job on this thread.
+fn done<T>(mut doing: Doing<'_, T>) -> Result<T, StoreError> {
+    match doing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("every call of SQLite answers at once, so a job never waits"),
     }
 }
 

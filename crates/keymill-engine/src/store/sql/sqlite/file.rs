@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::store::StoreError;
-
 /// The absolute path, with links followed where it exists: every name of one file must lead to
 /// one log, one lock and one floor file.
 pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
@@ -32,8 +30,4 @@ pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
-}
-
-pub(super) fn broken(path: &Path, error: &std::io::Error) -> StoreError {
-    StoreError::Broken(format!("{}: {error}", path.display()))
 }

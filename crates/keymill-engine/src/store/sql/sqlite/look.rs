@@ -18,9 +18,9 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{BUSY_MAX, check_owner};
-use super::file::{broken, resolve, sibling};
-use super::filesystem::{filesystem, paths};
+use super::file::{resolve, sibling};
 use super::fold_error;
+use crate::store::filesystem::{broken, filesystem, paths};
 use crate::store::{Finding, Opening, Place, StoreError};
 
 /// Where a file's header says how it is written: 2 is WAL mode.

@@ -1,218 +1,144 @@
-//! One transaction on a SQLite store: where a lease is granted.
+//! One transaction on a SQLite store: on the thread of its connection, where every call answers at once.
+//!
+//! Lists are run row by row, with one prepared statement: there are no round trips to save.
 
-use std::cell::RefCell;
-use std::ops::Range;
-use std::path::Path;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, params_from_iter};
 
-use rusqlite::{Connection, Transaction, params};
+use super::connection::Db;
+use super::dialect::{DIALECT, IDENTITY};
+use crate::clock::Clock;
+use crate::store::sql::driver::{Result, Sql, Transaction, Values};
+use crate::store::sql::statement::NOW;
+use crate::store::sql::value::{Row, Value};
+use crate::store::values::now;
+use crate::store::{Floor, KeyId, StoreError};
 
-use super::fold_error;
-use super::rows::{identity, space_named};
-use super::statements::{
-    HELD_ELSEWHERE, INSTANCE_KNOW, LEASE_ADD, LEASE_CLOSE, LEASE_EXISTS, SPACE_DEFINE, SPACE_MOVE,
-};
-use crate::instance::Instance;
-use crate::space::Definition;
-use crate::store::floor_file::FloorReader;
-use crate::store::values::{json, now, signed, unsigned};
-use crate::store::{
-    Floor, GiveBack, Grant, LeaseAsk, LeaseId, Mark, Purpose, SpaceRecord, StoreError,
-};
-
-/// A transaction whose errors are the store's.
-pub(super) struct Tx<'a> {
-    pub(super) transaction: Transaction<'a>,
-    pub(super) path: &'a Path,
-    /// The floors that all processes on this file share.
-    floors: &'a RefCell<FloorReader>,
+/// A statement that is about to be run, for one row or for many.
+struct Prepared<'a> {
+    statement: CachedStatement<'a>,
+    order: &'a [usize],
+    values: Values<'a>,
+    now: i64,
 }
 
-impl<'a> Tx<'a> {
-    pub(super) fn new(
-        transaction: Transaction<'a>,
-        path: &'a Path,
-        floors: &'a RefCell<FloorReader>,
-    ) -> Tx<'a> {
-        Tx { transaction, path, floors }
-    }
-}
-
-impl Tx<'_> {
-    pub(super) fn execute(
+impl Db {
+    /// Has a statement run, for each row of a list where it is made for one.
+    fn for_each(
         &self,
-        sql: &str,
-        params: impl rusqlite::Params,
-    ) -> Result<usize, StoreError> {
-        self.transaction
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(params))
-            .map_err(|error| fold_error(self.path, &error))
-    }
-
-    pub(super) fn query<T>(
-        &self,
-        query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        query(&self.transaction).map_err(|error| fold_error(self.path, &error))
-    }
-
-    pub(super) fn space(&self, name: &str) -> Result<SpaceRecord, StoreError> {
-        let found = self.query(|connection| space_named(connection, name))?;
-        found.ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))
-    }
-
-    /// The space, unless it lies below its floor.
-    pub(super) fn space_above(&self, name: &str, floor: &Floor) -> Result<SpaceRecord, StoreError> {
-        let floor = self.shared_floor(name, floor)?;
-        let space = match self.space(name) {
-            Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
-                return Err(StoreError::gone(name, floor.mark));
+        sql: Sql,
+        values: Values<'_>,
+        list: Values<'_>,
+        mut run: impl FnMut(&mut Prepared<'_>, Values<'_>) -> rusqlite::Result<()>,
+    ) -> Result<()> {
+        let said = sql.said(&DIALECT);
+        let prepared = self.connection.prepare_cached(&said.text);
+        let ran = prepared.and_then(|statement| {
+            let mut prepared = Prepared { statement, order: &said.order, values, now: now() };
+            match sql.width() {
+                0 => run(&mut prepared, &[]),
+                width => list.chunks(width).try_for_each(|item| run(&mut prepared, item)),
             }
-            found => found?,
-        };
-        space.check_floor(&self.query(identity)?, &floor)?;
-        Ok(space)
+        });
+        ran.map_err(|error| self.fold_error(&error))
+    }
+}
+
+impl Prepared<'_> {
+    /// Runs it for a row; how many it changed.
+    fn execute(&mut self, row: Values<'_>) -> rusqlite::Result<u64> {
+        let values = self.order.iter().map(|place| argument(*place, self.values, row, self.now));
+        self.statement.execute(params_from_iter(values)).map(|changed| changed as u64)
     }
 
-    pub(super) fn grow(
-        &self,
-        name: &str,
-        definition: &Definition,
-        capacity: u64,
-        floor: &Floor,
-    ) -> Result<SpaceRecord, StoreError> {
-        let mut space = self.space_above(name, floor)?;
-        if space.grow(definition, capacity)? {
-            self.define(&space)?;
-            self.move_to(&space)?;
+    /// The rows that it finds for a row.
+    fn query(&mut self, row: Values<'_>, found: &mut Vec<Row>) -> rusqlite::Result<()> {
+        let values = self.order.iter().map(|place| argument(*place, self.values, row, self.now));
+        let columns = self.statement.column_count();
+        let mut rows = self.statement.query(params_from_iter(values))?;
+        while let Some(row) = rows.next()? {
+            let values = (0..columns).map(|column| row.get_ref(column).map(value_from));
+            found.push(Row(values.collect::<rusqlite::Result<_>>()?));
         }
-        Ok(space)
+        Ok(())
     }
+}
 
-    /// Writes down the generations of a space.
-    pub(super) fn define(&self, space: &SpaceRecord) -> Result<(), StoreError> {
-        let (definition, capacity) = (json(&space.definition), signed(space.capacity));
-        self.execute(SPACE_DEFINE, params![space.name, definition, capacity]).map(drop)
-    }
-
-    pub(super) fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
-        let mut space = self.space_above(&ask.space, floor)?;
-        let instance = &ask.instance.id;
-        if let Some(last) = ask.expected_lease(space.mark.revision)
-            && !self.has_lease(&ask.space, last, instance)?
-        {
-            return Err(ask.lost_lease(last, floor));
-        }
-        for &spent in &ask.spent {
-            self.close(&ask.space, spent, instance)?;
-        }
-        if space.sealed {
-            return Err(StoreError::Sealed(ask.space.clone()));
-        }
-        let Some(grant) = space.grant(ask) else {
-            return Err(StoreError::Exhausted {
-                space: ask.space.clone(),
-                held_elsewhere: self.query(|connection| {
-                    connection.query_row(HELD_ELSEWHERE, params![ask.space, instance], |row| {
-                        row.get(0).map(unsigned)
-                    })
-                })?,
-            });
-        };
-        self.know(&ask.instance)?;
-        self.record_lease(&space, grant.ordinals.clone(), Purpose::Lease, instance)?;
-        self.move_to(&space)?;
-        Ok(grant)
-    }
-
-    /// Closes many leases. A space that is refused was not changed, and the others go on.
-    pub(super) fn give_back_all(
-        &self,
-        backs: &[(GiveBack, Floor)],
-    ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
-        let mut marks = Vec::with_capacity(backs.len());
-        for back in backs {
-            marks.push(match self.give_back(back) {
-                Err(refusal @ (StoreError::RolledBack(_) | StoreError::UnknownSpace(_))) => {
-                    Err(refusal)
-                }
-                answer => Ok(answer?),
-            });
-        }
-        Ok(marks)
-    }
-
-    fn give_back(&self, (back, floor): &(GiveBack, Floor)) -> Result<Mark, StoreError> {
-        let mut space = self.space_above(&back.space, floor)?;
-        let (lease, end) = (signed(back.lease), signed(back.end));
-        let closed_at = signed(back.closed_at);
-        let close = params![back.space, lease, back.instance, closed_at, now(), end];
-        if self.execute(LEASE_CLOSE, close)? > 0 {
-            space.take_back(&back.returned);
-            self.move_to(&space)?;
-        }
-        Ok(space.mark)
+impl Transaction for Db {
+    async fn identity(&mut self) -> Result<String> {
+        let rows = self.query(&IDENTITY, &[], &[]).await?;
+        let row = rows.first().ok_or_else(|| {
+            StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
+        })?;
+        Ok(row.get(0))
     }
 
     /// The caller's floor, or the one that all processes on this file share where that is higher:
     /// read here, where no other process can be granted anything meanwhile.
-    fn shared_floor(&self, name: &str, floor: &Floor) -> Result<Floor, StoreError> {
-        let shared = self.floors.borrow_mut().mark(&floor.store, name);
+    fn floor(&mut self, space: &str, floor: &Floor) -> Result<Floor> {
+        let shared = self.floors.mark(&floor.store, space);
         let shared =
             shared.map_err(|error| StoreError::Unavailable(format!("the floor file {error}")))?;
         Ok(Floor { store: floor.store.clone(), mark: floor.mark.max(shared) })
     }
 
-    /// Writes down how far a space has come.
-    pub(super) fn move_to(&self, space: &SpaceRecord) -> Result<(), StoreError> {
-        let (next, revision) = (signed(space.mark.next), signed(space.mark.revision));
-        let (returned, base) = (json(&space.returned), signed(space.base));
-        let params = params![space.name, next, revision, returned, base];
-        self.execute(SPACE_MOVE, params).map(drop)
+    async fn clock_ms(&mut self, own: &Clock) -> Result<i64> {
+        Ok(own.now_ms())
     }
 
-    /// Records a range under the revision that the space has moved to.
-    pub(super) fn record_lease(
-        &self,
-        space: &SpaceRecord,
-        ordinals: Range<u64>,
-        purpose: Purpose,
-        instance: &str,
-    ) -> Result<(), StoreError> {
-        let lease = signed(space.mark.revision);
-        let (start, end) = (signed(ordinals.start), signed(ordinals.end));
-        let purpose = purpose.name();
-        let params = params![space.name, lease, start, end, purpose, instance, now()];
-        self.execute(LEASE_ADD, params).map(drop)
+    async fn query(&mut self, sql: Sql, values: Values<'_>, list: Values<'_>) -> Result<Vec<Row>> {
+        let mut found = Vec::new();
+        self.for_each(sql, values, list, |prepared, item| prepared.query(item, &mut found))?;
+        Ok(found)
     }
 
-    /// Closes a lease at its end.
-    pub(super) fn close(
-        &self,
-        space: &str,
-        lease: LeaseId,
-        instance: &str,
-    ) -> Result<(), StoreError> {
-        let none = None::<i64>;
-        let params = params![space, signed(lease), instance, none, now(), none];
-        self.execute(LEASE_CLOSE, params).map(drop)
+    async fn execute(&mut self, sql: Sql, values: Values<'_>, list: Values<'_>) -> Result<u64> {
+        let mut changed = 0;
+        self.for_each(sql, values, list, |prepared, item| {
+            changed += prepared.execute(item)?;
+            Ok(())
+        })?;
+        Ok(changed)
     }
 
-    pub(super) fn has_lease(
-        &self,
-        space: &str,
-        lease: LeaseId,
-        instance: &str,
-    ) -> Result<bool, StoreError> {
-        self.query(|connection| {
-            let params = params![space, signed(lease), instance];
-            connection.prepare_cached(LEASE_EXISTS)?.query_row(params, |row| row.get(0))
-        })
+    async fn insert_new(
+        &mut self,
+        sql: Sql,
+        values: Values<'_>,
+        rows: Values<'_>,
+    ) -> Result<Vec<KeyId>> {
+        let mut new = Vec::new();
+        self.for_each(sql, values, rows, |prepared, row| {
+            if prepared.execute(row)? > 0 {
+                new.extend(row[0].int());
+            }
+            Ok(())
+        })?;
+        Ok(new)
     }
+}
 
-    pub(super) fn know(&self, instance: &Instance) -> Result<(), StoreError> {
-        let Instance { id, host, pid, version, started_at } = instance;
-        let started_at = started_at.as_millisecond();
-        self.execute(INSTANCE_KNOW, params![id, host, pid, version, started_at, now()]).map(drop)
+/// An argument: of those that are the same for all rows, of the row's own, or the time.
+fn argument<'a>(place: usize, values: Values<'a>, row: Values<'a>, now: i64) -> ToSqlOutput<'a> {
+    let value = match place {
+        NOW => return ToSqlOutput::Borrowed(ValueRef::Integer(now)),
+        place => values.get(place).unwrap_or_else(|| &row[place - values.len()]),
+    };
+    ToSqlOutput::Borrowed(match value {
+        Value::Int(Some(number)) => ValueRef::Integer(*number),
+        Value::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
+        Value::Bytes(Some(bytes)) => ValueRef::Blob(bytes),
+        Value::Bool(truth) => ValueRef::Integer(i64::from(*truth)),
+        Value::Int(None) | Value::Text(None) | Value::Bytes(None) => ValueRef::Null,
+    })
+}
+
+fn value_from(value: ValueRef<'_>) -> Value<'static> {
+    match value {
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        ValueRef::Blob(bytes) => bytes.to_vec().into(),
+        // No column of ours is a fraction.
+        ValueRef::Null | ValueRef::Real(_) => Value::NULL,
     }
 }

@@ -1,18 +1,20 @@
-//! What a SQLite file lies on, and whether another path leads to it. Looked at when the file is
-//! opened, by `store check`, and before each change. Nothing here opens the file.
+//! What the file of a store lies on, and whether another path leads to it. SQLite looks when its file is
+//! opened, for `store check`, and before each change. Nothing here opens the file.
 //!
 //! SQLite names its log after the path of the database, and so do we the lock and the floors. A
 //! file with two paths has two of each, and whoever comes by one of them does not see what others
 //! were granted by the other.
+
+mod mounts;
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::file::broken;
-use super::mounts::{is_mount_point, kind_at};
-use crate::store::{Finding, StoreError};
+use mounts::{is_mount_point, kind_at};
+
+use super::{Finding, StoreError};
 
 /// What all filesystems in user space have in common, of this machine or not; virtiofs too.
 const FUSE: u32 = 0x6573_5546;
@@ -55,6 +57,11 @@ impl OtherPath {
              keys. {remedy}"
         )
     }
+}
+
+/// What to say of a file that cannot be used.
+pub(super) fn broken(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Broken(format!("{}: {error}", path.display()))
 }
 
 /// Whether other paths lead to the file, as a line of `store check`.
