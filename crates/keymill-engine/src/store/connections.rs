@@ -66,6 +66,13 @@ pub(super) async fn until<T>(
         .unwrap_or_else(|_| Err(StoreError::Unavailable(format!("no answer within {CALL_MAX:?}"))))
 }
 
+/// Gives up on an answer that takes longer than a request may.
+pub(super) async fn within_call<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    until(Instant::now() + CALL_MAX, work).await
+}
+
 /// Gives up on a server that takes too long to connect to.
 pub(super) async fn in_time<T>(
     place: &str,

@@ -52,7 +52,7 @@ pub struct DigestKey {
     pub made: Option<usize>,
 }
 
-// Redis compares them in its script.
+// Redis compares and chooses in its script.
 #[cfg_attr(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
 impl DigestBatch {
     /// Refuses candidates of an earlier generation than the space's last: after a rollback, only keys of
@@ -66,11 +66,7 @@ impl DigestBatch {
         }
         Err(StoreError::Outdated(self.space.clone()))
     }
-}
 
-// Redis chooses in a script, and SQLite row by row.
-#[cfg_attr(not(any(feature = "mysql", feature = "postgres")), allow(dead_code))]
-impl DigestBatch {
     /// The key of each input: the one it has, or the first of its candidates that nobody has; `None`
     /// where all are taken.
     pub(in crate::store) fn choose(

@@ -22,6 +22,7 @@ use super::{
     UsedKey,
 };
 use crate::instance::Instance;
+use crate::space::skips::without;
 
 /// Keys written out in advance, and claimed.
 #[async_trait]
@@ -175,6 +176,15 @@ impl Fill {
             return Err(StoreError::Outdated(self.space.clone()));
         }
         Ok(grant)
+    }
+
+    /// The keys of ordinals, each with its ordinal, but for those that names occupy.
+    pub fn keys(&self, ordinals: Range<u64>, skips: &[u64]) -> Vec<(u64, String)> {
+        let mut keys = Vec::new();
+        without(skips, ordinals, |run| {
+            (self.write)(run, &mut |ordinal, key| keys.push((ordinal, key.to_owned())));
+        });
+        keys
     }
 }
 

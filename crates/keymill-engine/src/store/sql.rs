@@ -2,11 +2,21 @@
 //!
 //! What a store does, statement by statement, stands here once: an algorithm for each thing that is stored,
 //! over a small transaction trait (`driver`), with statements that are written once (`statement`,
-//! `statements`). Each driver is a folder with what differs: connections, transactions, bulk writes, words.
+//! `statements`). Each driver is a folder with what differs: connections, transactions, words. Those on the
+//! network share how the server that takes writes is found (`hosts`) and how a schema is made (`migrations`).
 //! Nothing above `store` names any of them.
 
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, unused_imports))]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg_attr(not(all(feature = "mysql", feature = "postgres")), allow(dead_code))]
+mod hosts;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod migrations;
+
+// Each driver uses some of it, and a build with few of them leaves the rest unused.
+#[cfg_attr(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
+mod statement;
+#[cfg_attr(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
+mod value;
 
 mod confirm;
 mod digests;
@@ -19,12 +29,10 @@ mod names;
 mod pools;
 mod rows;
 mod spaces;
-mod statement;
 mod statements;
 mod steps;
 mod store;
 mod use_log;
-mod value;
 mod windows;
 
 #[cfg(feature = "mysql")]

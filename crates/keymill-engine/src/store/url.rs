@@ -149,6 +149,13 @@ impl fmt::Display for Host {
     }
 }
 
+/// Whether a name can stand in a statement as it is: letters, digits, _ and -, at most 63.
+#[cfg_attr(not(any(feature = "mysql", feature = "postgres")), allow(dead_code))]
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=63).contains(&name.len()) && name.bytes().all(fits)
+}
+
 fn decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -12,12 +12,11 @@ use redis::{
     RedisConnectionInfo, RedisError, RedisResult, Script, ScriptInvocation, ServerErrorKind,
     TlsCertificates,
 };
-use tokio::time::timeout;
 
 use super::fold_error;
 use super::met::Met;
 use super::scripts::Scripts;
-use crate::store::connections::{CALL_MAX, CHECK_EVERY, CONNECT_MAX, refuse_unsafe};
+use crate::store::connections::{CALL_MAX, CHECK_EVERY, CONNECT_MAX, in_time, refuse_unsafe};
 use crate::store::url::{StoreUrl, Tls};
 use crate::store::{History, Opening, StoreError, values};
 
@@ -139,10 +138,7 @@ impl Server {
 
     async fn connect(&self) -> Result<Connection, StoreError> {
         let place = format!("redis at {}", self.url.hosts[0]);
-        let connect = self.connect_to(&place);
-        timeout(CONNECT_MAX, connect).await.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable(format!("{place} did not answer within {CONNECT_MAX:?}")))
-        })
+        in_time(&place, self.connect_to(&place)).await
     }
 
     async fn connect_to(&self, place: &str) -> Result<Connection, StoreError> {

@@ -21,8 +21,7 @@ use super::windows::worker_from;
 use crate::space::Kind;
 use crate::store::values::{from_json, time};
 use crate::store::{
-    Claimed, KeyId, LeaseRecord, MovedRow, NameRecord, Part, Rows, RowsPage, SpaceRecord,
-    StoreError, UsedKey, first_id,
+    Claimed, KeyId, MovedRow, Part, Rows, RowsPage, SpaceRecord, StoreError, UsedKey, first_id,
 };
 
 /// Where the ids of a pool's keys begin within their era, once the keyspace was advanced. Places go on
@@ -76,7 +75,7 @@ impl RedisStore {
         for pair in found.chunks_exact(2) {
             match page.part {
                 Part::Workers => rows.push(moved_worker(&pair[0], &pair[1])?),
-                Part::Names => rows.push(moved_name(name_from(&space.name, &pair[0], &pair[1])?)),
+                Part::Names => rows.push(name_from(&space.name, &pair[0], &pair[1])?.into()),
                 Part::InUse => rows.push(MovedRow::InUse {
                     ordinal: rows::number(pair.first())?,
                     imported_at: time(rows::number(pair.get(1))?),
@@ -112,7 +111,7 @@ impl RedisStore {
         let found: Vec<Fields> = connection.ask_all(&pipe).await?;
         let mut rows = Vec::with_capacity(found.len());
         for fields in &found {
-            rows.extend(lease_from(&page.space, fields).transpose()?.map(moved_lease));
+            rows.extend(lease_from(&page.space, fields).transpose()?.map(MovedRow::from));
         }
         // The last page is empty, because a page may have fewer rows than numbers.
         Ok(Rows { rows, next: numbers.last().cloned() })
@@ -206,34 +205,10 @@ fn id_in_pool(space: &SpaceRecord, place: KeyId) -> KeyId {
     }
 }
 
-fn moved_lease(record: LeaseRecord) -> MovedRow {
-    MovedRow::Lease {
-        lease: record.lease,
-        start: record.ordinals.start,
-        end: record.ordinals.end,
-        closed_at_ordinal: record.closed_at_ordinal,
-        purpose: record.purpose,
-        holder: record.holder,
-        granted_at: record.granted_at,
-        closed_at: record.closed_at,
-    }
-}
-
 fn moved_worker(worker: &str, row: &str) -> Result<MovedRow, StoreError> {
     let found = worker_from(worker, row)?;
     let instance = row.splitn(3, ' ').nth(2).unwrap_or_default().to_owned();
     Ok(MovedRow::Worker { worker: found.worker, instance, lease: found.lease, end: found.end })
-}
-
-fn moved_name(name: NameRecord) -> MovedRow {
-    MovedRow::Name {
-        key: name.key,
-        ordinal: name.ordinal,
-        purpose: name.purpose,
-        owner: name.owner,
-        created_at: name.created_at,
-        removed_at: name.removed_at,
-    }
 }
 
 /// A used key; of a pool with its id, by which it is found. Elsewhere that is its ordinal: one that

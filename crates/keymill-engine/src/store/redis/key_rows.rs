@@ -7,8 +7,6 @@
 //! A script cannot make keys. A fill therefore looks at the space, makes the keys of what it would
 //! be granted, and is granted that if nothing has changed meanwhile.
 
-use std::ops::Range;
-
 use async_trait::async_trait;
 use deadpool::managed::Object;
 use jiff::Timestamp;
@@ -16,7 +14,6 @@ use jiff::Timestamp;
 use super::connection::Server;
 use super::rows::{self, field, fields, used_from};
 use super::{RedisStore, guard};
-use crate::space::skips::without;
 use crate::store::values::json;
 use crate::store::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, Digested, Digests, Fill, Filled, Floor,
@@ -208,12 +205,13 @@ impl RedisStore {
         }
         let seen = space.mark.revision;
         let grant = fill.grant(&mut space)?;
-        let keys = self.make_keys(connection, fill, &grant.ordinals).await?;
+        let skips = self.skips_on(connection, name, &grant.ordinals).await?;
+        let keys = fill.keys(grant.ordinals.clone(), &skips);
         let mut script = self.scripts.fill.key(self.keys.space(name));
         guard(&mut script, floor, connection.history());
         script.arg(seen.to_string()).arg(grant.ordinals.end.to_string());
         script.arg(&fill.instance.id).arg(json(&fill.instance));
-        for key in &keys {
+        for (_, key) in &keys {
             script.arg(key);
         }
         let (status, answer) = self.change(connection, name, floor, &script).await?;
@@ -222,21 +220,6 @@ impl RedisStore {
         }
         let (added, available) = (keys.len() as u64, rows::number(answer.first())?);
         Ok(Some(Filled { mark: grant.mark, added, available }))
-    }
-
-    /// The keys of ordinals, but for those that names occupy.
-    async fn make_keys(
-        &self,
-        connection: &Object<Server>,
-        fill: &Fill,
-        ordinals: &Range<u64>,
-    ) -> Result<Vec<String>, StoreError> {
-        let skips = self.skips_on(connection, &fill.space, ordinals).await?;
-        let mut keys = Vec::new();
-        without(&skips, ordinals.clone(), |run| {
-            (fill.write)(run, &mut |_, key| keys.push(key.to_owned()));
-        });
-        Ok(keys)
     }
 
     /// Used keys of a page from a time on, by time and by place.

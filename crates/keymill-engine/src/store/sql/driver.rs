@@ -50,10 +50,14 @@ pub(super) trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Whether a store that seems to have been rolled back may be a server that lags behind, at the other
     /// end of connections that still lead there: then these are given up, and the question is to be
     /// asked once more.
-    fn ask_again(&self) -> bool;
+    fn ask_again(&self) -> bool {
+        false
+    }
 
     /// The clock of windows; `own_ms` where the database has none.
-    fn clock_ms(&self, own_ms: i64) -> impl Future<Output = Result<i64>> + Send;
+    fn clock_ms(&self, _own_ms: i64) -> impl Future<Output = Result<i64>> + Send {
+        self.run(Aim::List, |tx| Box::pin(async { tx.clock_ms(&Clock::default()).await }))
+    }
 
     /// Is it safe to lease from, setting by setting.
     fn check(&self) -> impl Future<Output = Result<Vec<Finding>>> + Send;
@@ -163,4 +167,9 @@ impl<'a> Step<'a> {
     pub(super) fn new(sql: Sql, values: impl Into<Vec<Value<'a>>>) -> Step<'a> {
         Step { sql, values: values.into() }
     }
+}
+
+/// What to say where the row of the store's identity is missing.
+pub(super) fn no_identity() -> StoreError {
+    StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
 }

@@ -48,8 +48,6 @@ pub(super) async fn begin_import<T: Transaction>(
 ) -> Result<Created> {
     put_space(tx, &SPACE_IMPORT, &space.record(History::default())).await?;
     let found = locked(tx, &space.name).await?;
-    // Before anything is concluded: a server that follows another may lag behind it.
-    tx.identity().await?;
     let history = found.mark.history;
     let begun = space.begun(Some(found), history);
     if let Created::Made(record) = &begun {
@@ -66,7 +64,6 @@ pub(super) async fn import_rows<T: Transaction>(
     rows: &[MovedRow],
 ) -> Result<()> {
     let found = locked(tx, space).await?;
-    tx.identity().await?;
     found.check_importing(importing)?;
     let written = Written::of(&found, rows)?;
     let here = values![space];
@@ -91,7 +88,6 @@ pub(super) async fn finish_import<T: Transaction>(
     space: &MovedSpace,
 ) -> Result<SpaceRecord> {
     let found = locked(tx, &space.name).await?;
-    tx.identity().await?;
     let opened = space.finished(&found)?;
     put_space(tx, &SPACE_REPLACE, &opened).await?;
     Ok(opened)
@@ -149,11 +145,11 @@ fn row_of(part: Part, row: &Row) -> MovedRow {
         Part::PoolNames => MovedRow::PoolName { key: row.get(0), id: row.get(1) },
         Part::Available => MovedRow::Available { id: row.get(0), key: row.get(1) },
         Part::Used => used_from(row).into(),
-        Part::Digests => {
-            let input: Vec<u8> = row.get(0);
-            let input = input.iter().map(|byte| format!("{byte:02x}")).collect();
-            MovedRow::Digest { input, key: row.get(1), created_at: row.get(2) }
-        }
+        Part::Digests => MovedRow::Digest {
+            input: hex::encode(row.get::<Vec<u8>>(0)),
+            key: row.get(1),
+            created_at: row.get(2),
+        },
     }
 }
 

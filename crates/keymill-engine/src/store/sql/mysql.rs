@@ -14,34 +14,35 @@
 //! - Rows of keys are locked by their ids alone: hence `FORCE INDEX`, and hence the form of `DELETE`
 //!   that takes it (`dialect`).
 
-mod bulk;
 mod connection;
 mod dialect;
-mod hosts;
+mod schema;
+mod server;
 mod session;
 mod transaction;
 
 use deadpool::managed::Pool;
 
-use hosts::Hosts;
+use server::MysqlServer;
 use transaction::Tx;
 
-use super::driver::{Aim, Doing, Driver, Transaction};
+use super::driver::{Aim, Doing, Driver};
+use super::hosts::{Held, Hosts};
 use super::store::SqlStore;
-use crate::clock::Clock;
-use crate::store::{Finding, Opening, Place, StoreError, connections};
+use crate::store::connections::{self, within_call};
+use crate::store::{Finding, Opening, Place, StoreError};
 
 /// A MySQL or MariaDB database.
 #[derive(Debug)]
 pub(crate) struct Mysql {
-    pool: Pool<Hosts>,
+    pool: Pool<Hosts<MysqlServer>>,
     created: bool,
 }
 
 /// Connects to the server that takes writes, making keymill's tables where there are none if
 /// `create`, and brings them up to date.
 pub(crate) async fn open(url: &str, opening: Opening) -> Result<SqlStore<Mysql>, StoreError> {
-    let pool = connections::new(Hosts::parse(url, opening)?);
+    let pool = connections::new(server::hosts(url, opening)?);
     let created = pool.manager().prepare(opening).await?;
     Ok(SqlStore::new(Mysql { pool, created }))
 }
@@ -57,7 +58,7 @@ impl Driver for Mysql {
         T: Send + 'static,
         J: for<'t> FnOnce(&'t mut Tx) -> Doing<'t, T> + Send + 'static,
     {
-        let mut tx = Tx::begin(connections::get(&self.pool).await?, aim).await?;
+        let mut tx = Tx::begin(Held::get(&self.pool).await?, aim).await?;
         let answer = job(&mut tx).await;
         tx.finish(aim, answer).await
     }
@@ -67,13 +68,8 @@ impl Driver for Mysql {
         true
     }
 
-    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
-        let clock = Clock::default();
-        self.run(Aim::List, |tx| Box::pin(async move { tx.clock_ms(&clock).await })).await
-    }
-
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        connections::get(&self.pool).await?.findings().await
+        within_call(connections::get(&self.pool).await?.findings()).await
     }
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
@@ -81,7 +77,7 @@ impl Driver for Mysql {
     }
 
     fn place(&self) -> Place {
-        let location = self.pool.manager().shown();
+        let location = self.pool.manager().url.shown();
         Place { kind: "mysql", location, created: self.created }
     }
 }

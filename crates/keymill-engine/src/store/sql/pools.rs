@@ -22,7 +22,6 @@ use super::statements::{
 use super::steps::{closed, know, moved, recorded, skips_in};
 use super::use_log::{check_last, use_keys};
 use super::value::{Row, Value, values};
-use crate::space::skips::without;
 use crate::store::values::{millis, signed};
 use crate::store::{
     AvailablePage, Claim, ClaimAsk, Claimed, Fill, Filled, Floor, Found, Grant, KeyId, KeyPlace,
@@ -74,7 +73,7 @@ pub(super) async fn claim<T: Transaction>(
     if keys.is_empty() {
         return Ok(Claim { mark: read.mark, keys, available });
     }
-    let ids = ids_of(&keys);
+    let ids: Vec<Value<'_>> = keys.iter().map(|claimed| claimed.id.into()).collect();
     if ask.reserve {
         tx.execute(&RESERVE, &values![name, instance, now], &ids).await?;
     } else {
@@ -178,14 +177,10 @@ async fn write_keys<T: Transaction>(
     let mut from = start;
     while from < end {
         let to = end.min(from + MADE_AT_ONCE);
-        let mut keys = Vec::new();
-        without(skips, from..to, |run| {
-            (fill.write)(run, &mut |ordinal, key| {
-                let id = key_id(grant.lease, ordinal - start);
-                keys.push(Claimed { id, key: key.to_owned() });
-            });
-        });
-        added += add_keys(tx, &fill.space, keys).await?;
+        let keys = fill.keys(from..to, skips).into_iter();
+        let keys =
+            keys.map(|(ordinal, key)| Claimed { id: key_id(grant.lease, ordinal - start), key });
+        added += add_keys(tx, &fill.space, keys.collect()).await?;
         from = to;
     }
     Ok(added)
@@ -221,8 +216,4 @@ async fn pick<T: Transaction>(
     }
     keys.extend(rows.iter().map(claimed_from));
     Ok((keys, rows.len() as u64))
-}
-
-fn ids_of(keys: &[Claimed]) -> Vec<Value<'static>> {
-    keys.iter().map(|claimed| Value::from(claimed.id)).collect()
 }

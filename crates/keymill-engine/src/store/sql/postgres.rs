@@ -17,50 +17,45 @@
 mod begin;
 mod connection;
 mod dialect;
-mod hosts;
 mod param;
 mod safety;
 mod schema;
+mod server;
 mod transaction;
 
 use deadpool::managed::Pool;
 use tokio_postgres::error::SqlState;
 
-use begin::View;
-use hosts::Hosts;
+use server::PostgresServer;
 use transaction::Tx;
 
 use super::driver::{Aim, Doing, Driver};
+use super::hosts::{Held, Hosts};
 use super::store::SqlStore;
-use crate::store::{FILL_MAX, Finding, Opening, Place, StoreError, connections};
+use crate::store::connections::{self, within_call};
+use crate::store::{FILL_MAX, Finding, Opening, Place, StoreError};
+
+/// What a server that takes no writes answers. On a standby, a transaction cannot be begun to write (0A000),
+/// and there is no position to write at (55000).
+const READ_ONLY: [SqlState; 3] = [
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+    SqlState::FEATURE_NOT_SUPPORTED,
+    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+];
 
 /// A PostgreSQL database.
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    pool: Pool<Hosts>,
+    pool: Pool<Hosts<PostgresServer>>,
     created: bool,
 }
 
 /// Connects to the server that takes writes, making keymill's schema where there is none if
 /// `create`, and brings it up to date.
 pub(crate) async fn open(url: &str, opening: Opening) -> Result<SqlStore<Postgres>, StoreError> {
-    let pool = connections::new(Hosts::parse(url, opening)?);
+    let pool = connections::new(server::hosts(url, opening)?);
     let created = pool.manager().prepare(opening).await?;
     Ok(SqlStore::new(Postgres { pool, created }))
-}
-
-impl Postgres {
-    /// Where a connection turns out to lead to a server that is not the one to use any more, nothing was
-    /// asked of it yet: a new one is asked.
-    async fn begin(&self, view: View) -> Result<Tx, StoreError> {
-        let hosts = self.pool.manager();
-        let generation = hosts.generation();
-        let tx = Tx::begin(connections::get(&self.pool).await?, view).await;
-        if tx.is_ok() || hosts.generation() == generation {
-            return tx;
-        }
-        Tx::begin(connections::get(&self.pool).await?, view).await
-    }
 }
 
 impl Driver for Postgres {
@@ -73,25 +68,25 @@ impl Driver for Postgres {
         T: Send + 'static,
         J: for<'t> FnOnce(&'t mut Tx) -> Doing<'t, T> + Send + 'static,
     {
-        let view = if aim == Aim::Change { View::Latest } else { View::Snapshot };
-        let mut tx = self.begin(view).await?;
+        let generation = self.pool.manager().generation();
+        let mut begun = Tx::begin(Held::get(&self.pool).await?, aim).await;
+        // Where a connection turns out to lead to a server that is not the one to use any more, nothing was
+        // asked of it yet: a new one is asked.
+        if begun.is_err() && self.pool.manager().generation() != generation {
+            begun = Tx::begin(Held::get(&self.pool).await?, aim).await;
+        }
+        let mut tx = begun?;
         let answer = job(&mut tx).await;
-        if aim == Aim::Change { tx.finish(answer).await } else { tx.end(answer).await }
+        tx.finish(aim, answer).await
     }
 
-    /// [`Tx::end`] has given up all connections.
+    /// [`Tx::finish`] has given up all connections.
     fn ask_again(&self) -> bool {
         true
     }
 
-    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
-        let row = connections::get(&self.pool).await?.inspect(dialect::CLOCK).await?;
-        let clock = row.get(0).and_then(|millis| millis.parse().ok());
-        clock.ok_or_else(|| StoreError::Broken("the server's clock shows no time".to_owned()))
-    }
-
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        connections::get(&self.pool).await?.findings().await
+        within_call(connections::get(&self.pool).await?.findings()).await
     }
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
@@ -99,7 +94,7 @@ impl Driver for Postgres {
     }
 
     fn place(&self) -> Place {
-        let location = self.pool.manager().shown();
+        let location = self.pool.manager().url.shown();
         Place { kind: "postgres", location, created: self.created }
     }
 }
@@ -118,9 +113,7 @@ fn fold_error(place: &str, error: &tokio_postgres::Error) -> StoreError {
         | &SqlState::INVALID_SCHEMA_NAME => StoreError::Broken(format!(
             "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
         )),
-        &SqlState::READ_ONLY_SQL_TRANSACTION
-        | &SqlState::FEATURE_NOT_SUPPORTED
-        | &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => StoreError::Unavailable(format!(
+        code if READ_ONLY.contains(code) => StoreError::Unavailable(format!(
             "{place} accepts no writes, it may be a standby: {message}"
         )),
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Broken(format!(

@@ -93,7 +93,6 @@ pub(super) async fn advance<T: Transaction>(
     by: &Instance,
 ) -> Result<SpaceRecord> {
     let mut space = locked(tx, name).await?;
-    tx.identity().await?;
     let to = highest_sighting(tx, name).await?.map_or(to, |sighted| to.max(sighted));
     let passed = space.advance(to)?;
     let mut steps = vec![know(by)];
@@ -149,7 +148,10 @@ async fn highest_sighting<T: Transaction>(tx: &mut T, space: &str) -> Result<Opt
 
 /// The space, its row locked until the transaction ends.
 pub(super) async fn locked<T: Transaction>(tx: &mut T, name: &str) -> Result<SpaceRecord> {
-    lock(tx, name).await?.ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))
+    let found = lock(tx, name).await?;
+    // Before anything is concluded: a server that follows another may lag behind it.
+    tx.identity().await?;
+    found.ok_or_else(|| StoreError::UnknownSpace(name.to_owned()))
 }
 
 /// The same; `None` where there is none.

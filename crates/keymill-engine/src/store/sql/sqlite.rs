@@ -90,11 +90,6 @@ impl Driver for Sqlite {
         self.reader.call(move |db| db.look(job)).await.map_err(StoreError::changing_nothing)
     }
 
-    /// There is no other server that could have answered.
-    fn ask_again(&self) -> bool {
-        false
-    }
-
     async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
         Ok(own_ms)
     }

@@ -8,14 +8,20 @@
 //! (PostgreSQL), texts that name hundreds of rows each (MySQL), or one that is run for row after row
 //! (SQLite, which has no round trips to save).
 
+#[cfg(feature = "mysql")]
+mod literals;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::fmt::Write;
 use std::sync::OnceLock;
 
+#[cfg(feature = "mysql")]
+pub(super) use literals::list_texts;
 use sources::{Insert, List, Removal, Update, columns};
+pub(super) use words::Words;
 
 /// A dialect of SQL: a constant of its driver.
 #[derive(Debug)]
@@ -24,11 +30,8 @@ pub(super) struct Dialect {
     pub(super) number: usize,
     pub(super) placeholders: Placeholders,
     pub(super) lists: Lists,
-    /// What it says for the words in braces; it lists every one of them. A word may use others, and
-    /// parameters.
-    pub(super) words: &'static [(&'static str, &'static str)],
-    /// The columns of records, which are words, too.
-    pub(super) columns: &'static [(&'static str, &'static str)],
+    /// What it says for the words in braces.
+    pub(super) words: Words,
 }
 
 /// How many dialects there are.
@@ -80,6 +83,9 @@ pub(super) enum There {
     Never,
     /// It stays as it is.
     Stays,
+    /// The same, for `insert_new`, which tells which rows are new. MySQL cannot tell, so its driver has looked
+    /// for them before; there the statement fails where one has come since.
+    Found,
     /// It gets the new values of some columns. The key comes first.
     Becomes(&'static str, &'static str),
     /// The new value of a column is added to its own.
@@ -210,12 +216,6 @@ impl Statement {
         insert.into
     }
 
-    /// The columns of the key, and those that each row gets a value of, where it updates rows.
-    pub(super) fn updates(&self) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
-        let Source::Update(update) = &self.source else { return None };
-        Some((columns(update.by).collect(), columns(update.set).collect()))
-    }
-
     /// How many values an item of its list, or a row of it, has.
     pub(super) fn width(&self) -> usize {
         match &self.source {
@@ -261,21 +261,16 @@ impl Dialect {
         let mut text = text.to_owned();
         while let Some(open) = text.find('{') {
             let close = open + text[open..].find('}').expect("every brace is closed");
-            let word = self.word(&text[open + 1..close]);
-            text.replace_range(open..=close, word);
+            let word = &text[open + 1..close];
+            let said = self.words.get(word).unwrap_or_else(|| panic!("no word is {{{word}}}"));
+            text.replace_range(open..=close, said);
         }
         if self.placeholders == Placeholders::Bare { quote_key(&text) } else { text }
-    }
-
-    fn word(&self, word: &str) -> &'static str {
-        let mut words = self.words.iter().chain(self.columns);
-        let found = words.find(|(name, _)| *name == word);
-        found.unwrap_or_else(|| panic!("a dialect has no word for {{{word}}}")).1
     }
 }
 
 /// The argument that a parameter stands for, counted from 0, and what follows it. `$now` is the time.
-pub(super) fn argument(text: &str) -> (usize, &str) {
+fn argument(text: &str) -> (usize, &str) {
     if let Some(after) = text.strip_prefix("now") {
         return (NOW, after);
     }

@@ -6,22 +6,6 @@
 
 use super::statement::{Statement, There};
 
-/// The columns of records, in the order in which `rows` reads them.
-pub(super) const COLUMNS: &[(&str, &str)] = &[
-    (
-        "space",
-        "name, definition, tuning, fingerprint, capacity, next, revision, sealed, created_at,
-        returned, base",
-    ),
-    (
-        "lease",
-        "space, lease, start_ordinal, end_ordinal, closed_at_ordinal, purpose, granted_at,
-        closed_at, id, host, pid, version, started_at",
-    ),
-    ("name", "space, key, ordinal, purpose, owner, created_at, removed_at"),
-    ("used", "id, key, used_at, caller, instance, expires_at, retired_at"),
-];
-
 /// A constant for each statement: its name, how it is made (see [`Statement`]), and of what.
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $how:ident($($part:expr),*);)*) => {
@@ -146,9 +130,11 @@ statements! {
     NAME_REMOVE = new("UPDATE names SET removed_at = {now} WHERE space = $1 AND key = $2");
     /// Of one purpose, without those that were removed, and with them; and of pools and digests, which cannot
     /// be removed.
-    NAMES_KEPT = new("{names_kept}");
-    NAMES_LISTED = new("{names_listed}");
-    NAMES_MADE = new("{names_made}");
+    NAMES_KEPT = new("SELECT {name} FROM names {by_kept} WHERE {of_listed}
+        space = $1 AND purpose = $2 AND key > $3 AND removed_at IS NULL ORDER BY key LIMIT $4");
+    NAMES_LISTED = new("SELECT {name} FROM {names_listed} ORDER BY key LIMIT $4");
+    NAMES_MADE = new("SELECT {name} FROM names {by_purpose}
+        WHERE space = $1 AND purpose = $2 AND key > $3 {not_removed} ORDER BY key LIMIT $4");
     /// The index by ordinal lists names without one by key.
     UNPLACED = new("SELECT key FROM names WHERE space = $1 AND ordinal IS NULL AND key > $2
         ORDER BY key LIMIT $3");
@@ -201,7 +187,7 @@ statements! {
     /// The life of a key begins with its use.
     USED_ADD = insert(
         "used_keys", "space = $1, instance = $2, used_at = {now}, expires_at = {now} + $3",
-        "id, key, caller", There::Stays
+        "id, key, caller", There::Found
     );
     USED_TAKE_BACK = removal(
         "used_keys", "space = $1 AND instance = $2 AND retired_at IS NULL", "id", "id, key"

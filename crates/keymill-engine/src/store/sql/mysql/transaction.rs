@@ -1,34 +1,29 @@
 //! One transaction on a MySQL store.
 
-use deadpool::managed::Object;
 use mysql_async::Params;
-use tokio::time::Instant;
 
-use super::connection::Connection;
 use super::dialect::{CLOCK, DIALECT};
-use super::hosts::Hosts;
+use super::server::MysqlServer;
 use super::session::{self, Look};
 use crate::clock::Clock;
-use crate::store::connections::{CALL_MAX, until};
-use crate::store::sql::driver::{Aim, Result, Sql, Transaction, Values};
-use crate::store::sql::statement::Said;
+use crate::store::connections::until;
+use crate::store::sql::driver::{Aim, Result, Sql, Transaction, Values, no_identity};
+use crate::store::sql::hosts::{Held, Link};
+use crate::store::sql::statement::{ITEMS, Said, list_texts};
 use crate::store::sql::value::{Row, Value};
 use crate::store::{KeyId, StoreError};
 
-/// An open transaction. One that is dropped before [`Tx::finish`] takes its connection with it,
-/// and the server rolls it back.
+/// An open transaction.
 pub(in crate::store::sql) struct Tx {
-    connection: Option<Object<Hosts>>,
-    deadline: Instant,
+    held: Held<MysqlServer>,
 }
 
 impl Tx {
     /// A list is read outside of any transaction.
-    pub(super) async fn begin(connection: Object<Hosts>, aim: Aim) -> Result<Tx> {
-        let deadline = Instant::now() + CALL_MAX;
-        let mut tx = Tx { connection: Some(connection), deadline };
+    pub(super) async fn begin(held: Held<MysqlServer>, aim: Aim) -> Result<Tx> {
+        let mut tx = Tx { held };
         if aim != Aim::List {
-            tx.run(session::BEGIN).await?;
+            tx.run(&session::begin()).await?;
         }
         Ok(tx)
     }
@@ -43,41 +38,40 @@ impl Tx {
             }
             Aim::Change | Aim::Look => {
                 // Where an answer is missing, the next to come would be taken for another's.
-                if !self.connection().is_usable() || self.run("ROLLBACK").await.is_err() {
+                if !self.held.route.is_usable() || self.run("ROLLBACK").await.is_err() {
                     return answer;
                 }
             }
             Aim::List => {}
         }
-        // Back into the pool.
-        drop(self.connection.take());
+        self.held.put_back();
         answer
     }
 
-    /// Runs a text that is made for one use.
-    pub(super) async fn execute_text(&mut self, sql: &str) -> Result<u64> {
-        let deadline = self.deadline;
-        until(deadline, self.connection().execute_text(sql)).await
-    }
-
-    pub(super) async fn query_text(&mut self, sql: &str) -> Result<Vec<Row>> {
-        let deadline = self.deadline;
-        let rows = until(deadline, self.connection().query_text(sql)).await?;
-        Ok(rows.into_iter().map(row_from).collect())
+    async fn run(&mut self, sql: &str) -> Result<()> {
+        until(self.held.deadline, self.held.run(sql)).await
     }
 
     async fn execute_one(&mut self, said: &Said, values: Values<'_>) -> Result<u64> {
-        let (params, deadline) = (params(said, values), self.deadline);
-        until(deadline, self.connection().execute(&said.text, params)).await
+        until(self.held.deadline, self.held.execute(&said.text, params(said, values))).await
     }
 
-    async fn run(&mut self, sql: &str) -> Result<()> {
-        let deadline = self.deadline;
-        until(deadline, self.connection().run(sql)).await
+    /// Runs texts that are made for one use; how many rows they changed.
+    async fn execute_texts(&mut self, texts: Vec<String>) -> Result<u64> {
+        let mut changed = 0;
+        for text in texts {
+            changed += until(self.held.deadline, self.held.execute_text(&text)).await?;
+        }
+        Ok(changed)
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        self.connection.as_mut().expect("taken only when it ends")
+    async fn query_texts(&mut self, texts: Vec<String>) -> Result<Vec<Row>> {
+        let mut found = Vec::new();
+        for text in texts {
+            let rows = until(self.held.deadline, self.held.query_text(&text)).await?;
+            found.extend(rows.into_iter().map(row_from));
+        }
+        Ok(found)
     }
 }
 
@@ -85,26 +79,23 @@ impl Transaction for Tx {
     /// Looks in the same statement whether this is still the server that takes writes, and whether
     /// statements mean here what they should.
     async fn identity(&mut self) -> Result<String> {
-        let (isolation, deadline) = (self.connection().isolation(), self.deadline);
+        let isolation = self.held.isolation;
         let look = session::look_at(isolation);
-        let rows = until(deadline, self.connection().query_text(&look)).await?;
-        let row = rows.first().ok_or_else(|| {
-            StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
-        })?;
-        let connection = self.connection();
-        match Look::of(row, isolation) {
-            Look::Good(identity) => Ok(identity),
+        let rows = until(self.held.deadline, self.held.query_text(&look)).await?;
+        let row = rows.first().ok_or_else(no_identity)?;
+        let (route, place) = (&self.held.route, &self.held.route.place);
+        let problem = match Look::of(row, isolation) {
+            Look::Good(identity) => return Ok(identity),
             Look::ReadOnly => {
-                connection.give_up_all();
-                let place = connection.place();
-                Err(StoreError::Unavailable(format!("{place} has become read-only")))
+                route.give_up_all();
+                format!("{place} has become read-only")
             }
             Look::Changed(problem) => {
-                connection.give_up();
-                let place = connection.place();
-                Err(StoreError::Unavailable(format!("{place}: {problem}")))
+                route.give_up();
+                format!("{place}: {problem}")
             }
-        }
+        };
+        Err(StoreError::Unavailable(problem))
     }
 
     async fn clock_ms(&mut self, _own: &Clock) -> Result<i64> {
@@ -112,13 +103,12 @@ impl Transaction for Tx {
     }
 
     async fn query(&mut self, sql: Sql, values: Values<'_>, list: Values<'_>) -> Result<Vec<Row>> {
-        let (said, width) = (sql.said(&DIALECT), sql.width());
-        if width > 0 {
-            return self.query_items(&said.text, values, list, width).await;
+        if sql.width() > 0 {
+            return self.query_texts(sql.texts(&DIALECT, values, list)).await;
         }
-        let (params, deadline) = (params(said, values), self.deadline);
-        let rows = until(deadline, self.connection().query(&said.text, params)).await?;
-        Ok(rows.into_iter().map(row_from).collect())
+        let (said, deadline) = (sql.said(&DIALECT), self.held.deadline);
+        let asked = self.held.query(&said.text, params(said, values));
+        Ok(until(deadline, asked).await?.into_iter().map(row_from).collect())
     }
 
     async fn execute(&mut self, sql: Sql, values: Values<'_>, list: Values<'_>) -> Result<u64> {
@@ -126,14 +116,10 @@ impl Transaction for Tx {
         if width == 0 {
             return self.execute_one(said, values).await;
         }
-        match &said.many {
-            Some(_) if list.len() == width => {
-                self.execute_one(said, &[values, list].concat()).await
-            }
-            Some(many) => self.insert_rows(many, values, list, width).await,
-            None if sql.updates().is_some() => self.update_rows(sql, list).await,
-            None => self.execute_items(&said.text, values, list).await,
+        if said.many.is_some() && list.len() == width {
+            return self.execute_one(said, &[values, list].concat()).await;
         }
+        self.execute_texts(sql.texts(&DIALECT, values, list)).await
     }
 
     async fn remove(&mut self, sql: Sql, values: Values<'_>, list: Values<'_>) -> Result<Vec<Row>> {
@@ -141,7 +127,7 @@ impl Transaction for Tx {
         let found: Vec<Value<'_>> = rows.iter().map(|row| row.get::<KeyId>(0).into()).collect();
         let removal = sql.said(&DIALECT).removal.as_ref();
         let removal = removal.expect("a removal is a statement of its own");
-        self.execute_items(removal, values, &found).await?;
+        self.execute_texts(list_texts(removal, values, &found, 1)).await?;
         Ok(rows)
     }
 
@@ -151,7 +137,15 @@ impl Transaction for Tx {
         values: Values<'_>,
         rows: Values<'_>,
     ) -> Result<Vec<KeyId>> {
-        let (there, width) = (self.lock_ids(sql, values, rows).await?, sql.width());
+        let (into, width) = (sql.into(), sql.width());
+        // What is there is locked from here on.
+        let there = format!(
+            "SELECT id FROM {into} FORCE INDEX (PRIMARY) WHERE space = $1 AND id IN ({ITEMS}) \
+             FOR UPDATE"
+        );
+        let ids: Vec<Value<'_>> = rows.iter().step_by(width).cloned().collect();
+        let there = self.query_texts(list_texts(&there, values, &ids, 1)).await?;
+        let there: Vec<Value<'_>> = there.iter().map(|row| row.get::<KeyId>(0).into()).collect();
         let new = rows.chunks(width).filter(|row| !there.contains(&row[0]));
         let new: Vec<Value<'_>> = new.flatten().cloned().collect();
         let ids: Vec<KeyId> = new.iter().step_by(width).filter_map(Value::int).collect();
@@ -160,13 +154,6 @@ impl Transaction for Tx {
             return Err(StoreError::Unavailable(problem));
         }
         Ok(ids)
-    }
-}
-
-impl Drop for Tx {
-    fn drop(&mut self) {
-        // What is half done must not go back into the pool.
-        drop(self.connection.take().map(Object::take));
     }
 }
 

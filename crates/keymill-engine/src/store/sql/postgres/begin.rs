@@ -8,6 +8,7 @@
 use tokio_postgres::SimpleQueryRow;
 
 use crate::store::connections::{CALL_MAX, IDLE_MAX, LOCK_MAX};
+use crate::store::sql::driver::{Aim, Result};
 use crate::store::{History, StoreError};
 
 /// Waits for a synchronous standby, where the server has one. Where it waits for its standby to apply,
@@ -24,42 +25,24 @@ pub(super) const STORE: &str =
     current_setting('transaction_read_only'), current_schema(), current_setting('row_security'),
     current_setting('synchronous_commit') FROM store";
 
-/// What a transaction sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
-    /// What is committed when a statement begins: for changes, which lock what they decide on.
-    Latest,
-    /// What was committed when the transaction began: for reads, which belong together.
-    Snapshot,
-}
-
-impl View {
-    fn isolation(self) -> &'static str {
-        match self {
-            View::Latest => "read committed",
-            View::Snapshot => "repeatable read",
-        }
-    }
-
-    /// The statements that begin a transaction in a schema. The time limit comes first: the rest has to
-    /// be done within it. A table of somebody's session must not stand before ours, hence `pg_temp`.
-    ///
-    /// Every statement of ours reads an index in its order. Of a table that was just filled the server
-    /// has no statistics, and would rather sort millions of keys to find the first.
-    pub(super) fn begin(self, schema: &str) -> String {
-        let (isolation, call) = (self.isolation(), CALL_MAX.as_millis());
-        let (lock, idle) = (LOCK_MAX.as_millis(), IDLE_MAX.as_millis());
-        format!(
-            "BEGIN ISOLATION LEVEL {isolation}, READ WRITE; SET LOCAL statement_timeout = {call};
-             SET LOCAL search_path = \"{schema}\", pg_temp; SET LOCAL lock_timeout = {lock};
-             SET LOCAL idle_in_transaction_session_timeout = {idle};
-             SET LOCAL row_security = off; SET LOCAL client_min_messages = warning;
-             SET LOCAL enable_indexscan = on; SET LOCAL enable_nestloop = on;
-             SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off;
-             SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
-             SET LOCAL enable_mergejoin = off; SET LOCAL jit = off"
-        )
-    }
+/// The statements that begin a transaction in a schema. The time limit comes first: the rest has to
+/// be done within it. A table of somebody's session must not stand before ours, hence `pg_temp`.
+///
+/// Every statement of ours reads an index in its order. Of a table that was just filled the server
+/// has no statistics, and would rather sort millions of keys to find the first.
+pub(super) fn begin(aim: Aim, schema: &str) -> String {
+    let (isolation, call) = (isolation(aim), CALL_MAX.as_millis());
+    let (lock, idle) = (LOCK_MAX.as_millis(), IDLE_MAX.as_millis());
+    format!(
+        "BEGIN ISOLATION LEVEL {isolation}, READ WRITE; SET LOCAL statement_timeout = {call};
+         SET LOCAL search_path = \"{schema}\", pg_temp; SET LOCAL lock_timeout = {lock};
+         SET LOCAL idle_in_transaction_session_timeout = {idle};
+         SET LOCAL row_security = off; SET LOCAL client_min_messages = warning;
+         SET LOCAL enable_indexscan = on; SET LOCAL enable_nestloop = on;
+         SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off;
+         SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
+         SET LOCAL enable_mergejoin = off; SET LOCAL jit = off"
+    )
 }
 
 /// A transaction that has begun.
@@ -74,12 +57,7 @@ pub(super) struct Begun {
 impl Begun {
     /// From a row of `STORE`; refuses a transaction that is not as it was begun, which something between
     /// us and the server must have changed.
-    pub(super) fn of(
-        row: &SimpleQueryRow,
-        schema: &str,
-        view: View,
-        place: &str,
-    ) -> Result<Begun, StoreError> {
+    pub(super) fn of(row: &SimpleQueryRow, schema: &str, aim: Aim, place: &str) -> Result<Begun> {
         let text = |column: usize| row.get(column).unwrap_or_default();
         if text(4) != "off" {
             return Err(StoreError::Unavailable(format!(
@@ -88,7 +66,7 @@ impl Begun {
             )));
         }
         let settings = [
-            ("transaction_isolation", text(3), view.isolation()),
+            ("transaction_isolation", text(3), isolation(aim)),
             ("search_path", text(5), schema),
             ("row_security", text(6), "off"),
         ];
@@ -106,4 +84,10 @@ impl Begun {
         let history = History { server: server.cast_unsigned(), timeline };
         Ok(Begun { identity: text(0).to_owned(), history })
     }
+}
+
+/// Changes lock what they decide on, and see what is committed when a statement begins. What reads belong
+/// together see is what was committed when the transaction began.
+fn isolation(aim: Aim) -> &'static str {
+    if aim == Aim::Change { "read committed" } else { "repeatable read" }
 }

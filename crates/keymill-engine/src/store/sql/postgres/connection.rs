@@ -1,115 +1,73 @@
-//! One connection to PostgreSQL, or to a pooler in front of it: how statements are sent, and whether the
-//! connection can go on being used.
+//! One connection to PostgreSQL, or to a pooler in front of it: how statements are sent, and what shows that
+//! it leads to the wrong server.
 //!
-//! `hosts` makes them, `tx` uses them, one transaction after the other. Nothing that is sent here lasts
-//! longer than its transaction: no prepared statement, no setting, no lock.
+//! `server` makes them, `transaction` uses them, one transaction after the other. Nothing that is sent here
+//! lasts longer than its transaction: no prepared statement, no setting, no lock.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::error::Elapsed;
-use tokio::time::{Instant, timeout};
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
-use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{AsyncMessage, Client, Error, Row, SimpleQueryMessage, SimpleQueryRow};
 
-use super::begin::{Begun, STORE, SYNCHRONOUS, View};
-use super::fold_error;
+use super::begin::{Begun, STORE, SYNCHRONOUS, begin};
 use super::param::Param;
-use crate::store::connections::{CALL_MAX, refuse_unsafe};
-use crate::store::{StoreError, Verdict};
+use super::{READ_ONLY, fold_error, safety};
+use crate::store::connections::refuse_unsafe;
+use crate::store::sql::driver::{Aim, Result, no_identity};
+use crate::store::sql::hosts::{Link, Route};
+use crate::store::{Finding, StoreError, Verdict};
 
-/// One checked connection.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    client: Client,
-    /// Where it leads, for people.
-    place: String,
-    schema: String,
-    /// Of which generation of connections it is.
-    pub(super) generation: u64,
+    pub(super) client: Client,
+    pub(super) route: Route,
+    pub(super) schema: String,
     /// The highest timeline that was met anywhere.
-    timeline: Arc<AtomicU64>,
-    warnings: Arc<AtomicU64>,
-    pub(super) checked_at: Instant,
-    /// It did not answer in time, or was left within a transaction.
-    failed: AtomicBool,
-    /// Its server takes no writes, was cut off or has ended, and others may lead to the same one.
-    outlived: AtomicBool,
+    pub(super) timeline: Arc<AtomicU64>,
+    pub(super) warnings: Arc<AtomicU64>,
 }
 
 impl Connection {
-    pub(super) fn new(
-        client: Client,
-        warnings: Arc<AtomicU64>,
-        place: &str,
-        schema: &str,
-        generation: u64,
-        timeline: Arc<AtomicU64>,
-    ) -> Connection {
-        Connection {
-            client,
-            place: place.to_owned(),
-            schema: schema.to_owned(),
-            generation,
-            timeline,
-            warnings,
-            checked_at: Instant::now(),
-            failed: AtomicBool::new(false),
-            outlived: AtomicBool::new(false),
-        }
-    }
-
     /// Begins a transaction, on a server that takes writes and was not cut off.
-    pub(super) async fn begin(&self, view: View) -> Result<Begun, StoreError> {
-        let begin = view.begin(&self.schema);
+    pub(super) async fn begin(&self, aim: Aim) -> Result<Begun> {
+        let begin = begin(aim, &self.schema);
         let row = self.last_row(&format!("{begin}; {SYNCHRONOUS}; {STORE}")).await?;
-        let row = row.ok_or_else(|| {
-            StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
-        })?;
-        let begun = Begun::of(&row, &self.schema, view, &self.place);
+        let row = row.ok_or_else(no_identity)?;
+        let begun = Begun::of(&row, &self.schema, aim, &self.route.place);
         if let Err(StoreError::Unavailable(_)) = begun {
-            self.outlived.store(true, Ordering::Relaxed);
+            self.route.give_up_all();
         }
         let begun = begun?;
         self.check_timeline(begun.history.timeline)?;
         Ok(begun)
     }
 
-    /// Asks one thing, in a transaction and a round trip of its own.
-    pub(super) async fn inspect(&self, sql: &str) -> Result<SimpleQueryRow, StoreError> {
-        let begin = View::Latest.begin(&self.schema);
-        let answer = timeout(CALL_MAX, self.last_row(&format!("{begin}; {sql}; ROLLBACK"))).await;
-        let answer = answer.unwrap_or_else(|_| Err(self.unanswered()));
-        if answer.is_err() {
-            // The transaction may be open still.
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        answer?.ok_or_else(|| StoreError::Broken(format!("{} gave no answer to {sql}", self.place)))
+    /// Asks one thing, in a transaction and a round trip of its own. Where that fails, the transaction may
+    /// be open still, and the connection is not used again.
+    pub(super) async fn inspect(&self, sql: &str) -> Result<SimpleQueryRow> {
+        let begin = begin(Aim::Change, &self.schema);
+        self.route.ask();
+        let row = self.last_row(&format!("{begin}; {sql}; ROLLBACK")).await?;
+        self.route.answered();
+        row.ok_or_else(|| {
+            StoreError::Broken(format!("{} gave no answer to {sql}", self.route.place))
+        })
     }
 
-    /// Runs statements that have neither parameters nor an answer.
-    pub(super) async fn run(&self, sql: &str) -> Result<(), StoreError> {
-        self.client.batch_execute(sql).await.map_err(|error| self.fold_error(&error))
+    pub(super) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.answered(self.client.query_typed(sql, params).await)
     }
 
-    pub(super) async fn query(
-        &self,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
-        let answer = timeout(CALL_MAX, self.client.query_typed(sql, params)).await;
-        self.answered(answer)
-    }
-
-    pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        let answer = timeout(CALL_MAX, self.client.execute_typed(sql, params)).await;
-        self.answered(answer)
+    pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        self.answered(self.client.execute_typed(sql, params).await)
     }
 
     /// Writes rows in bulk; how many. The driver names the statement, and closes it before the
@@ -119,7 +77,7 @@ impl Connection {
         table: &str,
         types: &[Type],
         rows: impl Iterator<Item = Vec<&'a (dyn ToSql + Sync)>> + Send,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
         let copy = async {
             let sink = self.client.copy_in::<_, Bytes>(&sql).await?;
@@ -129,47 +87,29 @@ impl Connection {
             }
             writer.finish().await
         };
-        let answer = timeout(CALL_MAX, copy).await;
-        self.answered(answer)
+        self.answered(copy.await)
     }
 
-    /// How many warnings the server has given so far.
-    pub(super) fn warnings(&self) -> u64 {
-        self.warnings.load(Ordering::SeqCst)
-    }
-
-    /// Whether it can be used again.
-    pub(super) fn is_good(&self) -> bool {
-        !self.client.is_closed() && !self.failed.load(Ordering::Relaxed) && !self.is_outlived()
-    }
-
-    /// Whether its server is not the one to use any more: so may be those of all other connections.
-    pub(super) fn is_outlived(&self) -> bool {
-        self.outlived.load(Ordering::Relaxed)
-    }
-
-    /// Whether the server is safe, and not one that was cut off.
-    pub(super) async fn check(&mut self, allow_unsafe: bool) -> Result<(), StoreError> {
-        let findings = self.findings().await?;
-        let found = |name: &str| findings.iter().find(|it| it.setting == name);
-        if found("role").is_some_and(|it| it.verdict == Verdict::Unsafe) {
-            let place = &self.place;
-            return Err(StoreError::Unavailable(format!("{place} is a standby")));
+    /// Commits. After an error, nobody knows whether that was done; what it means for the other connections,
+    /// the caller decides.
+    pub(super) async fn commit(&self) -> Result<()> {
+        let warned = self.warnings.load(Ordering::SeqCst);
+        let committed = self.client.batch_execute("COMMIT").await;
+        committed.map_err(|error| fold_error(&self.route.place, &error))?;
+        if self.warnings.load(Ordering::SeqCst) == warned {
+            return Ok(());
         }
-        let timeline = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
-        let row = self.inspect(timeline).await?;
-        let timeline = row.get(0).and_then(|text| u64::from_str_radix(text, 16).ok());
-        self.check_timeline(timeline.unwrap_or_default())?;
-        self.checked_at = Instant::now();
-        refuse_unsafe(&findings, allow_unsafe)
+        let problem =
+            "the server gave a warning at the commit: the change may not be on its standby";
+        Err(StoreError::Broken(problem.to_owned()))
     }
 
     /// Refuses a server below the highest timeline that was met.
-    fn check_timeline(&self, timeline: u64) -> Result<(), StoreError> {
+    fn check_timeline(&self, timeline: u64) -> Result<()> {
         let met = self.timeline.fetch_max(timeline, Ordering::SeqCst);
         if timeline < met {
-            self.outlived.store(true, Ordering::Relaxed);
-            let place = &self.place;
+            self.route.give_up_all();
+            let place = &self.route.place;
             return Err(StoreError::Unavailable(format!(
                 "{place} is on timeline {timeline}, but another server is on {met}: this one was \
                  cut off"
@@ -179,9 +119,8 @@ impl Connection {
     }
 
     /// Runs statements without parameters; the last row of their answers.
-    async fn last_row(&self, sql: &str) -> Result<Option<SimpleQueryRow>, StoreError> {
-        let answers = self.client.simple_query(sql).await;
-        let answers = answers.map_err(|error| self.fold_error(&error))?;
+    async fn last_row(&self, sql: &str) -> Result<Option<SimpleQueryRow>> {
+        let answers = self.answered(self.client.simple_query(sql).await)?;
         let row = |answer| match answer {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -189,48 +128,65 @@ impl Connection {
         Ok(answers.into_iter().filter_map(row).next_back())
     }
 
-    fn answered<T>(
-        &self,
-        answer: Result<Result<T, tokio_postgres::Error>, Elapsed>,
-    ) -> Result<T, StoreError> {
-        match answer {
-            Ok(answer) => answer.map_err(|error| self.fold_error(&error)),
-            Err(_) => Err(self.unanswered()),
-        }
+    /// Is the server safe to lease from, setting by setting.
+    pub(super) async fn findings(&mut self) -> Result<Vec<Finding>> {
+        Ok(safety::findings(&self.inspect(safety::SETTINGS).await?))
     }
 
-    fn unanswered(&self) -> StoreError {
-        self.failed.store(true, Ordering::Relaxed);
-        let place = &self.place;
-        StoreError::Unavailable(format!("{place} did not answer within {CALL_MAX:?}"))
-    }
-
-    fn fold_error(&self, error: &tokio_postgres::Error) -> StoreError {
-        if is_outlived(error) {
-            self.outlived.store(true, Ordering::Relaxed);
-        }
-        fold_error(&self.place, error)
+    fn answered<T>(&self, answer: std::result::Result<T, Error>) -> Result<T> {
+        answer.map_err(|error| {
+            if is_outlived(&error) {
+                self.route.give_up_all();
+            }
+            fold_error(&self.route.place, &error)
+        })
     }
 }
 
-/// Whether an error tells that the server has ended or takes no writes. On a standby, a transaction
-/// cannot be begun to write (0A000), and there is no position to write at (55000).
-fn is_outlived(error: &tokio_postgres::Error) -> bool {
+impl Link for Connection {
+    fn route(&mut self) -> &mut Route {
+        &mut self.route
+    }
+
+    async fn run(&mut self, sql: &str) -> Result<()> {
+        self.answered(self.client.batch_execute(sql).await)
+    }
+
+    async fn ping(&mut self) -> Result<()> {
+        match self.client.is_closed() {
+            true => Err(StoreError::Unavailable(format!("{} hung up", self.route.place))),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses one that was cut off, too.
+    async fn check(&mut self, allow_unsafe: bool) -> Result<()> {
+        let findings = self.findings().await?;
+        if findings.iter().any(|it| it.setting == "role" && it.verdict == Verdict::Unsafe) {
+            let place = &self.route.place;
+            return Err(StoreError::Unavailable(format!("{place} is a standby")));
+        }
+        let timeline = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
+        let row = self.inspect(timeline).await?;
+        let timeline = row.get(0).and_then(|text| u64::from_str_radix(text, 16).ok());
+        self.check_timeline(timeline.unwrap_or_default())?;
+        refuse_unsafe(&findings, allow_unsafe)
+    }
+}
+
+/// Whether an error tells that the server has ended or takes no writes.
+fn is_outlived(error: &Error) -> bool {
     let Some(refusal) = error.as_db_error() else { return true };
     let ended = [Some(Severity::Fatal), Some(Severity::Panic)];
-    let read_only = [
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::FEATURE_NOT_SUPPORTED,
-        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-    ];
-    ended.contains(&refusal.parsed_severity()) || read_only.contains(refusal.code())
+    ended.contains(&refusal.parsed_severity()) || READ_ONLY.contains(refusal.code())
 }
 
 /// Reads from a connection for as long as it lives, and counts the server's warnings.
 pub(super) fn drive<S, T>(
-    mut connection: tokio_postgres::Connection<S, T>,
+    (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
     warnings: Arc<AtomicU64>,
-) where
+) -> Client
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -245,4 +201,5 @@ pub(super) fn drive<S, T>(
             }
         }
     });
+    client
 }

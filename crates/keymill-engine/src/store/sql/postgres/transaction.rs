@@ -4,100 +4,58 @@ use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use deadpool::managed::Object;
-use tokio::time::Instant;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::begin::View;
+use super::begin::Begun;
 use super::dialect::{CLOCK, DIALECT};
-use super::hosts::Hosts;
 use super::param::{Array, Param, row_from};
+use super::server::PostgresServer;
 use crate::clock::Clock;
-use crate::store::connections::{CALL_MAX, until};
-use crate::store::sql::driver::{Result, Sql, Step, Transaction, Values};
+use crate::store::connections::until;
+use crate::store::sql::driver::{Aim, Result, Sql, Step, Transaction, Values};
+use crate::store::sql::hosts::{Held, Link};
 use crate::store::sql::value::{Row, Value};
 use crate::store::{History, KeyId, StoreError};
 
-/// An open transaction. One that is dropped before it has ended takes its connection with it, and
-/// the server rolls it back.
+/// An open transaction.
 pub(in crate::store::sql) struct Tx {
-    connection: Option<Object<Hosts>>,
-    identity: String,
-    history: History,
-    deadline: Instant,
+    held: Held<PostgresServer>,
+    begun: Begun,
 }
 
 impl Tx {
-    pub(super) async fn begin(connection: Object<Hosts>, view: View) -> Result<Tx> {
-        let mut tx = Tx {
-            connection: Some(connection),
-            identity: String::new(),
-            history: History::default(),
-            deadline: Instant::now() + CALL_MAX,
-        };
-        let begun = until(tx.deadline, tx.connection().begin(view)).await;
-        match begun {
-            Ok(begun) => {
-                tx.identity = begun.identity;
-                tx.history = begun.history;
-                Ok(tx)
-            }
-            Err(error) => {
-                tx.give_up_outlived();
-                Err(error)
-            }
-        }
+    pub(super) async fn begin(held: Held<PostgresServer>, aim: Aim) -> Result<Tx> {
+        let begun = until(held.deadline, held.begin(aim)).await?;
+        Ok(Tx { held, begun })
     }
 
-    /// Commits what was done, or undoes it where the answer is an error.
-    pub(super) async fn finish<T>(mut self, answer: Result<T>) -> Result<T> {
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return self.end(Err(error)).await,
-        };
-        let connection = self.connection();
-        let warned = connection.warnings();
-        let committed = until(self.deadline, connection.run("COMMIT")).await;
-        let doubt = match committed {
-            Err(error) => Some(error.to_string()),
-            Ok(()) if connection.warnings() != warned => Some(
-                "the server gave a warning at the commit: the change may not be on its standby"
-                    .to_owned(),
-            ),
-            Ok(()) => None,
-        };
-        match (self.connection.take(), &doubt) {
-            (Some(connection), Some(_)) => Hosts::doubt(connection),
-            // Back into the pool.
-            (connection, _) => drop(connection),
-        }
-        doubt.map_or(Ok(answer), |doubt| Err(StoreError::InDoubt(doubt)))
-    }
-
-    /// Ends a transaction that is to change nothing: so there is no doubt about it. Where the store seems
-    /// to have been rolled back, the next one to ask does so over a new connection.
-    pub(super) async fn end<T>(mut self, answer: Result<T>) -> Result<T> {
-        if matches!(answer, Err(StoreError::RolledBack(_)))
-            && let Some(connection) = self.connection.take()
+    /// Commits what was done, or undoes it where the answer is an error. One that was to change nothing has
+    /// nothing to commit, and nothing in doubt. Where the store seems to have been rolled back, the next
+    /// one to ask does so over a new connection.
+    pub(super) async fn finish<T>(self, aim: Aim, answer: Result<T>) -> Result<T> {
+        let Tx { mut held, .. } = self;
+        if aim == Aim::Change && answer.is_ok() {
+            if let Err(error) = until(held.deadline, held.commit()).await {
+                held.route.doubt();
+                return Err(StoreError::InDoubt(error.to_string()));
+            }
+            held.put_back();
+        } else if let Err(StoreError::RolledBack(_)) = answer {
+            held.route.give_up_all();
+        } else if until(held.deadline, held.run("ROLLBACK")).await.is_ok() && held.route.is_usable()
         {
-            Hosts::give_up(connection);
-        } else if until(self.deadline, self.connection().run("ROLLBACK")).await.is_ok()
-            && self.connection().is_good()
-        {
-            drop(self.connection.take());
-        } else {
-            self.give_up_outlived();
+            held.put_back();
         }
         answer
     }
 
     async fn query_text(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let rows = until(self.deadline, self.connection().query(sql, params)).await?;
+        let rows = until(self.held.deadline, self.held.query(sql, params)).await?;
         Ok(rows.iter().map(row_from).collect())
     }
 
     async fn execute_text(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        until(self.deadline, self.connection().execute(sql, params)).await
+        until(self.held.deadline, self.held.execute(sql, params)).await
     }
 
     async fn step(&self, step: &Step<'_>) -> Result<Vec<Row>> {
@@ -109,27 +67,15 @@ impl Tx {
         }
         self.execute_text(&said.text, &params).await.map(|_| Vec::new())
     }
-
-    /// Closes the connection; where its server is not the one to use any more, all others too.
-    fn give_up_outlived(&mut self) {
-        match self.connection.take() {
-            Some(connection) if connection.is_outlived() => Hosts::give_up(connection),
-            connection => drop(connection.map(Object::take)),
-        }
-    }
-
-    fn connection(&self) -> &Object<Hosts> {
-        self.connection.as_ref().expect("taken only when it ends")
-    }
 }
 
 impl Transaction for Tx {
     async fn identity(&mut self) -> Result<String> {
-        Ok(self.identity.clone())
+        Ok(self.begun.identity.clone())
     }
 
     fn history(&self) -> History {
-        self.history
+        self.begun.history
     }
 
     async fn clock_ms(&mut self, _own: &Clock) -> Result<i64> {
@@ -152,30 +98,25 @@ impl Transaction for Tx {
                 let row = values.iter().chain(row);
                 row.map(|value| value as &(dyn ToSql + Sync)).collect()
             });
-            return until(self.deadline, self.connection().copy(table, &types, rows)).await;
+            return until(self.held.deadline, self.held.copy(table, &types, rows)).await;
         }
         let Some(asked) = Asked::of(sql, values, list) else { return Ok(0) };
         self.execute_text(&asked.text, &asked.params()).await
     }
 
-    /// Sent one behind the other, without waiting for each.
+    /// Sent one behind the other, without waiting for each: a step that was polled once is on its way.
     async fn run_all(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>> {
-        let mut asked: Vec<_> =
-            steps.iter().map(|step| (Box::pin(self.step(step)), None)).collect();
-        poll_fn(|context| {
-            let mut all = Poll::Ready(());
-            for (asked, answer) in &mut asked {
-                if answer.is_none() {
-                    match asked.as_mut().poll(context) {
-                        Poll::Ready(found) => *answer = Some(found),
-                        Poll::Pending => all = Poll::Pending,
-                    }
-                }
-            }
-            all
-        })
-        .await;
-        asked.into_iter().map(|(_, answer)| answer.expect("all of them have answered")).collect()
+        let mut asked = Vec::with_capacity(steps.len());
+        for step in steps {
+            let mut step = Box::pin(self.step(step));
+            let early = poll_fn(|context| Poll::Ready(step.as_mut().poll(context))).await;
+            asked.push((step, early));
+        }
+        let mut answers = Vec::with_capacity(steps.len());
+        for (step, early) in asked {
+            answers.push(if let Poll::Ready(answer) = early { answer } else { step.await });
+        }
+        answers.into_iter().collect()
     }
 
     async fn insert_new(
@@ -188,13 +129,6 @@ impl Transaction for Tx {
         let text = format!("{} RETURNING id", asked.text);
         let new = self.query_text(&text, &asked.params()).await?;
         Ok(new.iter().map(|row| row.get(0)).collect())
-    }
-}
-
-impl Drop for Tx {
-    fn drop(&mut self) {
-        // What is half done must not go back into the pool.
-        drop(self.connection.take().map(Object::take));
     }
 }
 

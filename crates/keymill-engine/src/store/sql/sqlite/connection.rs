@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::file::{floor_file, sibling};
@@ -20,8 +21,7 @@ use super::fold_error;
 use crate::store::filesystem::{OtherPath, filesystem, paths};
 use crate::store::floor_file::FloorReader;
 use crate::store::sql::driver::Doing;
-use crate::store::sql::migrations;
-use crate::store::{Finding, StoreError, Verdict};
+use crate::store::{Finding, StoreError};
 
 /// Marks a file as keymill's: "kmil".
 const APPLICATION_ID: i32 = 0x6b6d_696c;
@@ -94,7 +94,7 @@ impl Db {
             )));
         }
         // Read back, because SQLite answers a setting it cannot have with another one.
-        if db.pragma_text("journal_mode")? != "wal" || db.pragma_number("synchronous")? != 2 {
+        if db.pragma::<String>("journal_mode")? != "wal" || db.pragma::<i64>("synchronous")? != 2 {
             let path = path.display();
             let problem = "cannot be put into WAL mode with full synchronisation";
             return Err(StoreError::Broken(format!("{path} {problem}")));
@@ -107,10 +107,12 @@ impl Db {
         self.connection
             .pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(|error| self.fold_error(&error))?;
-        let report = migrations::tolerant(embedded::migrations::runner())
+        // A newer keymill may have added to the schema, and the older one still runs on it.
+        let report = embedded::migrations::runner()
+            .set_abort_missing(false)
             .run(&mut self.connection)
             .map_err(|error| self.fold_migration_error(&error))?;
-        Ok(migrations::applied(&report))
+        Ok(report.applied_migrations().iter().map(ToString::to_string).collect())
     }
 
     /// Runs a job on one state of the file: what it reads is all of the time of its first read.
@@ -217,16 +219,8 @@ impl Db {
 
     pub(super) fn findings(&mut self, path: &Path) -> Result<Vec<Finding>, StoreError> {
         self.follow_path()?;
-        let mut findings = Vec::new();
-        let mut find = |setting: &str, found: String, wanted: &str, verdict| {
-            let (setting, wanted) = (setting.to_owned(), wanted.to_owned());
-            findings.push(Finding { setting, found, wanted, verdict });
-        };
-        let safe_if = |safe| if safe { Verdict::Safe } else { Verdict::Unsafe };
-        let mode = self.pragma_text("journal_mode")?;
-        let verdict = safe_if(mode == "wal");
-        find("journal_mode", mode, "wal", verdict);
-        let synchronous = self.pragma_number("synchronous")?;
+        let mode: String = self.pragma("journal_mode")?;
+        let synchronous: i64 = self.pragma("synchronous")?;
         let name = match synchronous {
             0 => "off",
             1 => "normal",
@@ -234,22 +228,17 @@ impl Db {
             3 => "extra",
             _ => "unknown",
         };
-        find("synchronous", name.to_owned(), "full", safe_if(synchronous >= 2));
-        findings.push(filesystem(path)?);
-        findings.push(paths(path)?);
-        Ok(findings)
+        Ok(vec![
+            Finding::new("journal_mode", &mode, "wal", mode == "wal"),
+            Finding::new("synchronous", name, "full", synchronous >= 2),
+            filesystem(path)?,
+            paths(path)?,
+        ])
     }
 
-    fn pragma_text(&self, name: &str) -> Result<String, StoreError> {
-        self.connection
-            .pragma_query_value(None, name, |row| row.get(0))
-            .map_err(|error| self.fold_error(&error))
-    }
-
-    fn pragma_number(&self, name: &str) -> Result<i64, StoreError> {
-        self.connection
-            .pragma_query_value(None, name, |row| row.get(0))
-            .map_err(|error| self.fold_error(&error))
+    fn pragma<T: FromSql>(&self, name: &str) -> Result<T, StoreError> {
+        let value = self.connection.pragma_query_value(None, name, |row| row.get(0));
+        value.map_err(|error| self.fold_error(&error))
     }
 
     /// A migration fails for a reason of SQLite's, or because the schema is not what it was.

@@ -2,13 +2,13 @@
 //!
 //! Lists are run row by row, with one prepared statement: there are no round trips to save.
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::{ToSqlOutput, Type, ValueRef};
 use rusqlite::{CachedStatement, params_from_iter};
 
 use super::connection::Db;
 use super::dialect::{DIALECT, IDENTITY};
 use crate::clock::Clock;
-use crate::store::sql::driver::{Result, Sql, Transaction, Values};
+use crate::store::sql::driver::{Result, Sql, Transaction, Values, no_identity};
 use crate::store::sql::statement::NOW;
 use crate::store::sql::value::{Row, Value};
 use crate::store::values::now;
@@ -57,7 +57,7 @@ impl Prepared<'_> {
         let columns = self.statement.column_count();
         let mut rows = self.statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
-            let values = (0..columns).map(|column| row.get_ref(column).map(value_from));
+            let values = (0..columns).map(|column| value_from(column, row.get_ref(column)?));
             found.push(Row(values.collect::<rusqlite::Result<_>>()?));
         }
         Ok(())
@@ -67,9 +67,7 @@ impl Prepared<'_> {
 impl Transaction for Db {
     async fn identity(&mut self) -> Result<String> {
         let rows = self.query(&IDENTITY, &[], &[]).await?;
-        let row = rows.first().ok_or_else(|| {
-            StoreError::Broken("the table `store` has no row: restore a backup".to_owned())
-        })?;
+        let row = rows.first().ok_or_else(no_identity)?;
         Ok(row.get(0))
     }
 
@@ -133,12 +131,20 @@ fn argument<'a>(place: usize, values: Values<'a>, row: Values<'a>, now: i64) -> 
     })
 }
 
-fn value_from(value: ValueRef<'_>) -> Value<'static> {
-    match value {
+/// What a column holds. What is neither ours nor anybody's text is damage: a key that was read as another
+/// one could be handed out as that.
+fn value_from(column: usize, value: ValueRef<'_>) -> rusqlite::Result<Value<'static>> {
+    Ok(match value {
         ValueRef::Integer(number) => number.into(),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        ValueRef::Text(text) => std::str::from_utf8(text)?.to_owned().into(),
         ValueRef::Blob(bytes) => bytes.to_vec().into(),
-        // No column of ours is a fraction.
-        ValueRef::Null | ValueRef::Real(_) => Value::NULL,
-    }
+        ValueRef::Null => Value::NULL,
+        ValueRef::Real(_) => {
+            return Err(rusqlite::Error::FromSqlConversionFailure(
+                column,
+                Type::Real,
+                "no column of keymill's is a fraction".into(),
+            ));
+        }
+    })
 }

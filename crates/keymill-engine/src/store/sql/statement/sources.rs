@@ -45,9 +45,8 @@ impl Insert {
     pub(super) fn one(&self, dialect: &Dialect) -> String {
         let own = self.columns_in(dialect).into_iter();
         let own = own.map(|place| format!("${}", self.first() + place));
-        let values: Vec<String> =
-            self.shared().map(|(_, value)| value.to_owned()).chain(own).collect();
-        format!("{} VALUES ({}){}", self.head(dialect), values.join(", "), self.tail(dialect))
+        let values = joined(", ", self.shared().map(|(_, value)| value.to_owned()).chain(own));
+        format!("{} VALUES ({values}){}", self.head(dialect), self.tail(dialect))
     }
 
     pub(super) fn many(&self, dialect: &Dialect) -> Many {
@@ -99,16 +98,17 @@ impl Insert {
         };
         let (key, set) = match self.there {
             There::Never => return String::new(),
+            There::Found if is_mysql => return String::new(),
             There::Stays if is_mysql => {
                 // `INSERT IGNORE` would also cut off what does not fit its column.
                 let first = self.shared().next().map(|(column, _)| column);
                 let first = first.or(columns(self.columns).next()).unwrap_or_default();
                 ("", format!("{first} = {into}.{first}"))
             }
-            There::Stays => return " ON CONFLICT DO NOTHING".to_owned(),
+            There::Stays | There::Found => return " ON CONFLICT DO NOTHING".to_owned(),
             There::Becomes(key, set) => {
                 let set = columns(set).map(|column| format!("{column} = {}", new(column)));
-                (key, set.collect::<Vec<_>>().join(", "))
+                (key, joined(", ", set))
             }
             There::Adds(key, set) => (key, format!("{set} = {into}.{set} + {}", new(set))),
             There::Completes(key, set) => {
@@ -161,17 +161,15 @@ impl Update {
         match dialect.lists {
             Lists::Arrays => {
                 let set = columns(set).map(|column| format!("{column} = new.{column}"));
-                let set = set.collect::<Vec<_>>().join(", ");
                 let same = columns(by).map(|column| format!("{table}.{column} = new.{column}"));
-                let same = same.collect::<Vec<_>>().join(" AND ");
+                let (set, same) = (joined(", ", set), joined(" AND ", same));
                 let arrays = numbered("$", 1, keys + sets);
                 let rows = format!("unnest({arrays}) AS new ({by}, {})", self.set);
                 format!("UPDATE {table} SET {also}{set} FROM {rows} WHERE {same}")
             }
             Lists::OneByOne => {
                 let set = columns(set).zip(keys + 1..);
-                let set = set.map(|(column, number)| format!("{column} = ${number}"));
-                let set = set.collect::<Vec<_>>().join(", ");
+                let set = joined(", ", set.map(|(column, number)| format!("{column} = ${number}")));
                 let same = equal(by, |place| format!("${}", place + 1));
                 format!("UPDATE {table} SET {also}{set} WHERE {same}")
             }
@@ -201,13 +199,16 @@ fn filtered(head: &str, filter: &str, condition: &str) -> String {
 /// A condition that columns have values, by their place.
 fn equal(by: &str, value: impl Fn(usize) -> String) -> String {
     let equal = columns(by).enumerate().map(|(place, it)| format!("{it} = {}", value(place)));
-    equal.collect::<Vec<_>>().join(" AND ")
+    joined(" AND ", equal)
 }
 
 /// Names that are numbered on from a first one.
 fn numbered(name: &str, first: usize, count: usize) -> String {
-    let names = (first..first + count).map(|number| format!("{name}{number}"));
-    names.collect::<Vec<_>>().join(", ")
+    joined(", ", (first..first + count).map(|number| format!("{name}{number}")))
+}
+
+pub(super) fn joined(by: &str, parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(by)
 }
 
 pub(super) fn columns(list: &str) -> impl Iterator<Item = &str> {

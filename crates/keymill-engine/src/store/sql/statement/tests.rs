@@ -2,13 +2,31 @@
 
 use super::*;
 
-const WORDS: &[(&str, &str)] = &[("now", "now()"), ("lock", "LOCKED"), ("primary", "P")];
-const MORE: &[(&str, &str)] = &[("now", "$now"), ("lock", ""), ("primary", ""), ("x", "")];
-const BY_KEY: &[(&str, &str)] =
-    &[("now", "now()"), ("primary", "P"), ("gone", "g"), ("as_gone", "AS g"), ("lock", "L")];
-static POSTGRES: Dialect = dialect(0, Placeholders::Dollar, Lists::Arrays, WORDS);
-static MYSQL: Dialect = dialect(1, Placeholders::Bare, Lists::Literals, BY_KEY);
-static SQLITE: Dialect = dialect(2, Placeholders::Numbered, Lists::OneByOne, MORE);
+static POSTGRES: Dialect = Dialect {
+    number: 0,
+    placeholders: Placeholders::Dollar,
+    lists: Lists::Arrays,
+    words: Words { now: "now()", lock: "LOCKED", primary: "P", ..Words::NONE },
+};
+static MYSQL: Dialect = Dialect {
+    number: 1,
+    placeholders: Placeholders::Bare,
+    lists: Lists::Literals,
+    words: Words {
+        now: "now()",
+        lock: "L",
+        primary: "P",
+        gone: "g",
+        as_gone: "AS g",
+        ..Words::NONE
+    },
+};
+static SQLITE: Dialect = Dialect {
+    number: 2,
+    placeholders: Placeholders::Numbered,
+    lists: Lists::OneByOne,
+    words: Words { now: "$now", ..Words::NONE },
+};
 
 #[test]
 fn parameters_are_numbered_by_their_first_use_or_repeated_with_each() {
@@ -64,7 +82,7 @@ fn rows_are_written_one_by_one_or_all_at_once() {
 
 #[test]
 fn a_column_that_a_dialect_has_no_word_for_is_left_out_with_its_value() {
-    let insert = Statement::insert("t", "", "a, {x}, b", There::Never);
+    let insert = Statement::insert("t", "", "a, {open_for}, b", There::Never);
     let said = insert.said(&SQLITE);
     assert_eq!(said.text, "INSERT INTO t (a, b) VALUES (?1, ?2)");
     assert_eq!(said.order, [0, 2]);
@@ -83,11 +101,8 @@ fn rows_get_values_of_their_own() {
     assert_eq!(update.said(&MYSQL).text, format!("UPDATE t P SET at = now(), {ITEMS}"));
 }
 
-const fn dialect(
-    number: usize,
-    placeholders: Placeholders,
-    lists: Lists,
-    words: &'static [(&'static str, &'static str)],
-) -> Dialect {
-    Dialect { number, placeholders, lists, words, columns: &[] }
+#[test]
+#[should_panic(expected = "no word is {lokc}")]
+fn a_word_that_is_not_known_is_an_error() {
+    Statement::new("SELECT 1 {lokc}").said(&SQLITE);
 }
