@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use keymill_engine::instance::Instance;
+use keymill_engine::internals::store::{Floor, LeaseAsk, Mark, NewSpace, Opening, Store};
 use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{Floor, LeaseAsk, Mark, NewSpace, Opening, Store};
 use mysql_async::prelude::Queryable;
 
 /// How many leases are timed.
@@ -39,7 +39,7 @@ async fn main() {
 }
 
 async fn measure(kind: &str, url: &str) {
-    let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(url, Opening::default()).await.unwrap();
     let instance = Instance::this_process();
     let space = make_space(&store, "latency").await;
     let young = time(&store, &space, &instance).await;

@@ -18,9 +18,11 @@ use std::time::{Duration, Instant};
 
 use keymill_core::Blocklist;
 use keymill_engine::instance::Instance;
+use keymill_engine::internals::store::{
+    ClaimAsk, Confirm, Evidence, KeyUse, LeaseAsk, Opening, Store, Uses,
+};
 use keymill_engine::operations::{AliasRules, Filling, Limits, Service, Setup, Space};
 use keymill_engine::space::{Audit, Kind, SpaceSpec};
-use keymill_engine::store::{ClaimAsk, Confirm, Evidence, KeyUse, LeaseAsk, Opening, Store, Uses};
 
 /// How many callers take at once.
 const CALLERS: u64 = 64;
@@ -77,9 +79,9 @@ struct Bench {
 
 impl Bench {
     async fn new(kind: &str, url: &str, folder: &Path) -> Bench {
-        let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
+        let store = keymill_engine::internals::store::open(url, Opening::default()).await.unwrap();
         let setup = Setup {
-            store: store.clone(),
+            store: store.clone().into(),
             data_dir: folder.to_owned(),
             secret: None,
             blocklist: Blocklist::none(),
@@ -230,9 +232,12 @@ impl Bench {
         }
     }
 
-    async fn floor(&self) -> keymill_engine::store::Floor {
+    async fn floor(&self) -> keymill_engine::internals::store::Floor {
         let store = self.store.admin.identity().await.unwrap();
-        keymill_engine::store::Floor { store, mark: keymill_engine::store::Mark::default() }
+        keymill_engine::internals::store::Floor {
+            store,
+            mark: keymill_engine::internals::store::Mark::default(),
+        }
     }
 
     /// Takes of one key each, every key on record before its answer.
@@ -272,7 +277,10 @@ impl Bench {
                 move |_, number, space| {
                     let place = usize::try_from(number).unwrap();
                     let key = reserved.get(place).cloned().unwrap_or_else(|| {
-                        keymill_engine::store::Claimed { id: number, key: format!("k{number}") }
+                        keymill_engine::internals::store::Claimed {
+                            id: number,
+                            key: format!("k{number}"),
+                        }
                     });
                     let key = KeyUse { id: key.id, key: key.key, caller: "caller".into() };
                     let uses = Uses {

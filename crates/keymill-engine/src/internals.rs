@@ -5,3 +5,8 @@
 pub use crate::source::lease::{Draw, LEASE_SIZE_MAX, Leases};
 pub use crate::source::leased::Mill;
 pub use crate::source::ticks::Ticks;
+
+/// The stores themselves, with every request and answer.
+pub mod store {
+    pub use crate::store::*;
+}

@@ -184,7 +184,7 @@ impl KeymillBuilder {
         let unsafe_store =
             store::check_safety(&store.admin.check().await?, self.allow_unsafe_store)?;
         let setup = Setup {
-            store,
+            store: store.into(),
             data_dir,
             secret,
             blocklist: Blocklist::builtin(),

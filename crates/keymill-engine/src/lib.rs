@@ -28,25 +28,32 @@
 //! A request walks down this list; a room uses those below it and none above.
 //!
 //! - [`Keymill`], [`Keyspace`], [`Shape`]: what a program embeds.
-//! - [`operations`]: what a front calls: take, explain, names, pools, spaces.
+//! - `operations`: what the `keymill` server calls: take, explain, names, pools, spaces.
 //! - `supply`: what keeps sources filled in the background: leases, windows, claims.
 //! - `source`: what takes draw from, in memory: leased ordinals, ticks of a window, claimed keys, UUIDs.
 //! - `fence`: a store with its floors: the only way to a change, which is made sure of before anything of it leaves.
-//! - [`store`]: databases, and only databases; with the marks and the floor file that they compare.
-//! - [`space`]: what a keyspace is: definition, settings, from ordinals to keys, secrets, digests.
-//! - [`instance`], [`clock`]: this process, and the time.
+//! - `store`: databases, and only databases; with the marks and the floor file that they compare.
+//! - `space`: what a keyspace is: definition, settings, from ordinals to keys, secrets, digests.
+//! - `instance`, `clock`: this process, and the time.
 
-pub mod clock;
 mod fence;
-pub mod instance;
 mod keymill;
 mod keyspace;
-pub mod operations;
 mod shape;
 mod source;
-pub mod space;
-pub mod store;
+mod store;
 mod supply;
+
+// What the `keymill` crate puts behind its protocols. It may change with every version: programs use the
+// types below.
+#[doc(hidden)]
+pub mod clock;
+#[doc(hidden)]
+pub mod instance;
+#[doc(hidden)]
+pub mod operations;
+#[doc(hidden)]
+pub mod space;
 
 #[doc(hidden)]
 pub mod internals;

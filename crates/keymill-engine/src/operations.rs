@@ -17,6 +17,7 @@ mod ids;
 mod import;
 mod input;
 mod names;
+mod opened_store;
 mod pools;
 mod registry;
 mod source;
@@ -51,6 +52,7 @@ pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
 pub use input::check_caller;
 pub use names::{AliasRules, Imported, check_alias_text};
+pub use opened_store::OpenedStore;
 pub use pools::Filling;
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
@@ -62,7 +64,11 @@ use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
 use crate::instance::Instance;
 use crate::space::secret::Master;
-use crate::store::{Finding, Place, Store};
+use crate::store::Store;
+pub use crate::store::{
+    AvailablePage, Finding, InstancePage, InstanceRecord, LeasePage, LeaseRecord, NameRecord,
+    Opening, Place, Purpose, SpaceRecord, UsedKey, UsedPage, Verdict,
+};
 use crate::supply::leases::GiveBacks;
 
 /// How long a command takes to give back what it holds.
@@ -74,7 +80,7 @@ const GIVE_BACKS_MAX: usize = 500;
 #[derive(Debug)]
 pub struct Setup {
     /// Where spaces and leases are on record.
-    pub store: Store,
+    pub store: OpenedStore,
     /// The folder where this instance keeps what it has seen of the store.
     pub data_dir: PathBuf,
     /// The secret that the user set, if any.
@@ -154,8 +160,11 @@ impl Service {
     }
 
     async fn start_with(setup: Setup, needs_secret: bool) -> Result<Service, ServiceError> {
+        if let Some(reasons) = &setup.unsafe_store {
+            tracing::warn!("using a store that is not safe to lease from: {reasons}");
+        }
         let instance = Instance::this_process();
-        let fence = Arc::new(Fence::open(setup.store, &setup.data_dir, instance).await?);
+        let fence = Arc::new(Fence::open(setup.store.store, &setup.data_dir, instance).await?);
         let master = match setup.secret {
             Some(master) => Some(master),
             None if needs_secret => Some(stored_secret(&fence, setup.require_existing).await?),

@@ -76,6 +76,7 @@ def makes_and_lists_keyspaces(api):
         "contract-pages": {"kind": "digest", "length": 10},
         "contract-pool": {"kind": "pooled", "length": 8},
         "contract-ids": {"kind": "snowflake"},
+        "contract-numbers": {"kind": "snowflake", "layout": "javascript"},
     }
     for name, fields in settings.items():
         for status in 201, 200:

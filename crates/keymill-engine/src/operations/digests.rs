@@ -8,6 +8,7 @@ use keymill_core::Located;
 use zeroize::Zeroizing;
 
 use super::source::Source;
+use super::turn::turn;
 use super::{Service, ServiceError, Space};
 use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
@@ -88,7 +89,7 @@ impl Service {
             if let Err(problem) = last.digester.prepare(scope, input) {
                 return Err(ServiceError::BadInputs { place, problem });
             }
-            yield_after(place, INPUTS_TURN).await;
+            turn_at(place).await;
         }
         let mut answers = Vec::with_capacity(inputs.len());
         for some in inputs.chunks(INPUTS_MAX) {
@@ -172,8 +173,9 @@ impl Digests {
         inputs: &[&str],
     ) -> Result<Option<Vec<DigestAnswer>>, ServiceError> {
         let mut searches = Vec::with_capacity(inputs.len());
-        for input in inputs {
+        for (place, input) in inputs.iter().enumerate() {
             searches.push(Search::new(last.digester.prepare(scope, input)?));
+            turn_at(place).await;
         }
         loop {
             let mut open: Vec<&mut Search<'_>> =
@@ -188,7 +190,7 @@ impl Digests {
                     return Err(ServiceError::Exhausted { space, held_elsewhere: 0 });
                 }
                 asked.push((search.next(space), last.generations));
-                yield_after(place, INPUTS_TURN).await;
+                turn_at(place).await;
             }
             let found = match self.group.ask(asked).await {
                 Err(StoreError::Outdated(_)) => return Ok(None),
@@ -290,9 +292,9 @@ impl Writer {
     }
 }
 
-/// Lets others have a turn after every so many inputs.
-async fn yield_after(place: usize, many: usize) {
-    if place % many == many - 1 {
-        tokio::task::yield_now().await;
+/// Waits for a turn after every so many inputs.
+async fn turn_at(place: usize) {
+    if place % INPUTS_TURN == INPUTS_TURN - 1 {
+        turn().await;
     }
 }

@@ -59,6 +59,8 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Anybody may ask for this instance's health, so what the store said is told by the log alone.
 const UNREACHABLE: &str = "the store is unreachable; the log of this instance says why";
+const UNSAFE: &str = "the store is not safe to lease from, and is used because that was allowed; the log of \
+                      this instance and `keymill store check` say why";
 
 impl Watch {
     pub(super) fn store_answered(&self) {
@@ -122,8 +124,8 @@ impl Service {
             ready = false;
             problem("stopping", None, "this instance is stopping".to_owned());
         }
-        if let Some(reason) = &self.inner.unsafe_store {
-            problem("unsafe_store", None, reason.clone());
+        if self.inner.unsafe_store.is_some() {
+            problem("unsafe_store", None, UNSAFE.to_owned());
         }
         let unreachable;
         let mut rolled_back = {

@@ -99,11 +99,18 @@ impl Service {
         }
     }
 
-    /// An alias on record.
+    /// An alias on record. It can be looked up without the secret of the space.
     pub async fn alias(&self, name: &str, alias: &str) -> Result<NameRecord, ServiceError> {
-        let space = self.space(name).await?;
+        let space = match self.space(name).await {
+            Ok(space) => Some(space),
+            Err(ServiceError::SecretMissing { .. } | ServiceError::WrongSecret { .. }) => None,
+            Err(error) => return Err(error),
+        };
         check_key(alias).map_err(|_| unknown_alias(name, alias))?;
-        let found = self.name_of(&space, alias).await?;
+        let found = match space {
+            Some(space) => self.name_of(&space, alias).await?,
+            None => self.name_by_spelling(name, alias).await?,
+        };
         let is_alias =
             |it: &NameRecord| it.purpose == NamePurpose::Alias && it.removed_at.is_none();
         found.filter(is_alias).ok_or_else(|| unknown_alias(name, alias))
@@ -146,6 +153,22 @@ impl Service {
         let (key, ordinal) = self.on_record(space, key).await?;
         let known = self.store().names.named(&space.name, &NewName { key, ordinal }).await?;
         Ok(known.map(|known| NameRecord { ordinal: known.ordinal.or(ordinal), ..known }))
+    }
+
+    /// The same without the secret: as it was typed, or in the spelling in which it would be handed out.
+    async fn name_by_spelling(
+        &self,
+        space: &str,
+        key: &str,
+    ) -> Result<Option<NameRecord>, ServiceError> {
+        let definition = self.store().spaces.space(space).await?.definition;
+        for key in std::iter::once(key.to_owned()).chain(definition.canonical(key)) {
+            let name = NewName { key, ordinal: None };
+            if let Some(known) = self.store().names.named(space, &name).await? {
+                return Ok(Some(known));
+            }
+        }
+        Ok(None)
     }
 
     /// Has the store take keys by name; what became of each, or why it cannot be a name. Where the

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use keymill_core::Located;
 
+use super::input::check_space;
 use super::source::Source;
 use super::{Imported, Service, ServiceError, Space};
+use crate::space::Kind;
 use crate::store::{
     AvailablePage, Claimed, Fill, KeyRows, NamePurpose, Naming, NewName, StoreError, WriteKeys,
 };
@@ -95,9 +97,14 @@ impl Service {
         Ok(imported)
     }
 
-    /// Available keys of a pool, page by page.
+    /// Available keys of a pool, page by page. They are in the store as they are, so nobody needs the secret
+    /// to read them.
     pub async fn available_keys(&self, page: &AvailablePage) -> Result<Vec<Claimed>, ServiceError> {
-        self.pool_space(&page.space).await?;
+        check_space(&page.space)?;
+        let record = self.store().spaces.space(&page.space).await?;
+        if record.definition.kind != Kind::Pooled {
+            return Err(no_pool(&page.space));
+        }
         Ok(self.key_rows(&page.space)?.pools.available_page(page).await?)
     }
 

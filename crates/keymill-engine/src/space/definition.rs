@@ -123,6 +123,15 @@ impl Definition {
         self.shape_of(self.length_last())
     }
 
+    /// The one spelling of a key of any generation; `None` where it is a key of none. The secret is not
+    /// part of it: it tells which ordinal a key has, and not how it is written.
+    pub fn canonical(&self, key: &str) -> Option<String> {
+        let mut lengths = std::iter::once(self.length).chain(self.grown.iter().copied());
+        let found = lengths
+            .find_map(|length| self.shape_of(length).ok()?.canonical(key.as_bytes()).ok())?;
+        Some(found.as_str().to_owned())
+    }
+
     /// How many generations there are.
     pub fn generations(&self) -> usize {
         1 + self.grown.len()

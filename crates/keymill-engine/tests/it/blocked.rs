@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use keymill_core::Blocklist;
 use keymill_engine::ServiceError;
+use keymill_engine::internals::store::LeasePage;
 use keymill_engine::operations::{Filling, Service, Space};
 use keymill_engine::space::{Kind, SpaceSpec};
-use keymill_engine::store::LeasePage;
 
 use crate::unreliable::{Unreliable, setup};
 
@@ -39,7 +39,9 @@ async fn others_have_their_turns_while_a_take_finds_only_blocked_keys() {
     let folder = tempfile::tempdir().unwrap();
     let (_, service) = start(folder.path(), &["77"]).await;
     let blocked = numbers(&service, 8, 76_999_999, 300_000).await;
-    service.ensure_space("links", &SpaceSpec::default()).await.unwrap();
+    // As many as the other takes can need: they wait for no lease either.
+    let plenty = SpaceSpec { lease_size_min: Some(10_000_000), ..SpaceSpec::default() };
+    service.ensure_space("links", &plenty).await.unwrap();
     let links = service.space("links").await.unwrap();
     for space in [&blocked, &links] {
         take(&service, space, 1).await.unwrap();

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keymill_engine::internals::store::LeasePage;
 use keymill_engine::operations::Service;
 use keymill_engine::space::{Kind, SpaceSpec};
-use keymill_engine::store::LeasePage;
 
 use crate::unreliable::{Unreliable, setup};
 

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use etcd_client::{Client, GetOptions};
 use keymill_engine::instance::Instance;
-use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Floor, GiveBack, Grant, InstancePage, LeaseAsk, Mark, NewSpace, Opening, Pulse, Store,
     StoreError,
 };
+use keymill_engine::space::{Definition, Tuning};
 
 struct Case {
     store: Store,
@@ -24,7 +24,7 @@ impl Case {
     async fn new() -> Option<Case> {
         let url = crate::servers::new_store("etcd")?;
         let (server, path) = url.strip_prefix("etcd://").unwrap().split_once('/').unwrap();
-        let store = keymill_engine::store::open(&url, Opening::default()).await.unwrap();
+        let store = keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
         let floor = Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() };
         let client = Client::connect([server], None).await.unwrap();
         let instance = Instance::this_process();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use keymill_core::Blocklist;
 use keymill_engine::ServiceError;
-use keymill_engine::operations::{Limits, Service, Setup, Space, State};
+use keymill_engine::operations::{Limits, OpenedStore, Opening, Service, Setup, Space, State};
 use keymill_engine::space::{Kind, SpaceSpec};
 
 #[tokio::test]
@@ -108,9 +108,7 @@ async fn names_that_became_one_key_keep_their_owners() {
 async fn start(folder: &Path) -> Service {
     let url = format!("sqlite:{}", folder.join("keymill.db").display());
     let setup = Setup {
-        store: keymill_engine::store::open(&url, keymill_engine::store::Opening::default())
-            .await
-            .unwrap(),
+        store: OpenedStore::open(&url, Opening::default()).await.unwrap(),
         data_dir: folder.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),

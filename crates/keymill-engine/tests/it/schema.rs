@@ -2,7 +2,7 @@
 //!
 //! The statements here are the first version's own, and are never changed.
 
-use keymill_engine::store::{LeasePage, Opening, Store};
+use keymill_engine::internals::store::{LeasePage, Opening, Store};
 use mysql_async::prelude::Queryable;
 
 use crate::servers;
@@ -18,7 +18,7 @@ async fn the_first_schema_still_works_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keymill.db");
     let url = format!("sqlite:{}", path.display());
-    let store = keymill_engine::store::open(&url, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
     let first = rusqlite::Connection::open(&path).unwrap();
     for statement in statements().iter().chain(&updates("1700000000001")) {
         first.execute(statement, []).unwrap_or_else(|error| panic!("{statement}: {error}"));
@@ -30,7 +30,7 @@ async fn the_first_schema_still_works_on_sqlite() {
 #[tokio::test]
 async fn the_first_schema_still_works_on_postgres() {
     let Some(url) = servers::new_store("postgres") else { return };
-    let store = keymill_engine::store::open(&url, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
     let (server, schema) = url.split_once("?schema=").unwrap();
     let (first, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -54,7 +54,7 @@ async fn the_first_schema_still_works_on_mysql9() {
 
 async fn check_mysql(kind: &str) {
     let Some(url) = servers::new_store(kind) else { return };
-    let store = keymill_engine::store::open(&url, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
     let mut first = mysql_async::Conn::from_url(&url).await.unwrap();
     for statement in statements().iter().chain(&updates("1700000000001")) {
         // There the first version notes the holder of an open lease once more.
@@ -74,8 +74,10 @@ async fn a_database_of_another_program_is_left_alone() {
     let mut other = mysql_async::Conn::from_url(format!("{server}/mysql")).await.unwrap();
     let make = format!("CREATE DATABASE {database}; CREATE TABLE {database}.orders (id INT)");
     other.query_drop(make).await.unwrap();
-    let refusal =
-        keymill_engine::store::open(&url, Opening::default()).await.unwrap_err().to_string();
+    let refusal = keymill_engine::internals::store::open(&url, Opening::default())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(refusal.contains("another program's tables"), "{refusal}");
 }
 
@@ -87,10 +89,12 @@ async fn a_user_who_may_not_change_the_schema_can_run_on_one_that_is_there() {
     tokio::spawn(connection);
     owner.batch_execute(&format!("CREATE ROLE {schema} LOGIN")).await.unwrap();
     let user = url.replace("keymill@", &format!("{schema}@"));
-    let refusal =
-        keymill_engine::store::open(&user, Opening::default()).await.unwrap_err().to_string();
+    let refusal = keymill_engine::internals::store::open(&user, Opening::default())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(refusal.contains("keymill store migrate"), "{refusal}");
-    keymill_engine::store::open(&url, Opening::default())
+    keymill_engine::internals::store::open(&url, Opening::default())
         .await
         .unwrap()
         .admin
@@ -102,7 +106,7 @@ async fn a_user_who_may_not_change_the_schema_can_run_on_one_that_is_there() {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}"
     );
     owner.batch_execute(&grant).await.unwrap();
-    let store = keymill_engine::store::open(&user, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(&user, Opening::default()).await.unwrap();
     assert_eq!(store.admin.secret(Some("s")).await.unwrap().as_deref(), Some("s"));
 }
 

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use keymill_core::{Blocklist, Layout};
 use keymill_engine::clock::Clock;
-use keymill_engine::operations::{AdvanceAsk, Limits, Service, ServiceError, Setup, Space, State};
+use keymill_engine::internals::store::SpaceRecord;
+use keymill_engine::operations::{
+    AdvanceAsk, Limits, OpenedStore, Opening, Service, ServiceError, Setup, Space, State,
+};
 use keymill_engine::space::{Audit, Kind, SpaceSpec};
-use keymill_engine::store::SpaceRecord;
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -281,9 +283,7 @@ async fn advance(service: &Service, to: Option<u64>) -> Result<SpaceRecord, Serv
 async fn start(folder: &Path, worker: Option<u32>, clock: Clock) -> Service {
     let url = format!("sqlite:{}", folder.join("keymill.db").display());
     let setup = Setup {
-        store: keymill_engine::store::open(&url, keymill_engine::store::Opening::default())
-            .await
-            .unwrap(),
+        store: OpenedStore::open(&url, Opening::default()).await.unwrap(),
         data_dir: folder.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),

@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use keymill_engine::instance::Instance;
-use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Confirm, Confirmed, Created, Evidence, Floor, GiveBack, Grant, LeaseAsk, Mark, NewSpace,
     Opening, Pulse, Store, StoreError,
 };
+use keymill_engine::space::{Definition, Tuning};
 
 mod confirm;
 mod grow;
@@ -264,7 +264,7 @@ struct Case {
 impl Case {
     async fn new(url: &str) -> Case {
         let instance = Instance::this_process();
-        let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
+        let store = keymill_engine::internals::store::open(url, Opening::default()).await.unwrap();
         let identity = store.admin.identity().await.unwrap();
         Case {
             url: url.to_owned(),
@@ -394,6 +394,6 @@ fn is_rolled_back<T>(answer: &Result<T, StoreError>) -> bool {
 }
 
 /// A name that could not be generated.
-fn name_only(key: &str) -> keymill_engine::store::NewName {
-    keymill_engine::store::NewName { key: key.to_owned(), ordinal: None }
+fn name_only(key: &str) -> keymill_engine::internals::store::NewName {
+    keymill_engine::internals::store::NewName { key: key.to_owned(), ordinal: None }
 }

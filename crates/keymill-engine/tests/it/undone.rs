@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keymill_engine::ServiceError;
+use keymill_engine::internals::store::{LeasePage, UsedPage};
 use keymill_engine::operations::{Filling, Service, Space, State};
 use keymill_engine::space::{Audit, Kind, SpaceSpec};
-use keymill_engine::store::{LeasePage, UsedPage};
 
 use crate::unreliable::{Notes, Unreliable, setup};
 

@@ -14,9 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use keymill_core::Blocklist;
 use keymill_engine::instance::Instance;
-use keymill_engine::operations::{Limits, Setup};
-use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed, Created, DigestBatch,
     Digested, Digests, Fill, Filled, Finding, Floor, Found, GiveBack, Grant, InstancePage,
     InstanceRecord, Instances, KeyPlace, KeyRows, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark,
@@ -25,6 +23,8 @@ use keymill_engine::store::{
     Snapshots, SpaceRecord, Spaces, Store, StoreError, UseLog, UsedKey, UsedPage, Uses, Window,
     WindowAsk, WindowRelease, Windows,
 };
+use keymill_engine::operations::{Limits, Setup};
+use keymill_engine::space::{Definition, Tuning};
 
 /// A SQLite store behind a link that fails as a test says.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Unreliable {
     pub(crate) async fn open(folder: &Path) -> Arc<Unreliable> {
         let url = format!("sqlite:{}", folder.join("keymill.db").display());
         Arc::new(Unreliable {
-            inner: keymill_engine::store::open(&url, Opening::default()).await.unwrap(),
+            inner: keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap(),
             away: AtomicBool::new(false),
             refused: AtomicU32::new(0),
             to_lose: AtomicU32::new(0),
@@ -151,7 +151,7 @@ impl fmt::Debug for Pause {
 pub(crate) fn setup(store: Store, data_dir: &Path) -> Setup {
     std::fs::create_dir_all(data_dir).unwrap();
     Setup {
-        store,
+        store: store.into(),
         data_dir: data_dir.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),

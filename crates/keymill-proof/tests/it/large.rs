@@ -1,5 +1,5 @@
-//! Large takes beside everybody else: what they take in memory when nobody reads them, who is cut off
-//! for it, and how long a small take waits beside many of them.
+//! Large takes and slow requests beside everybody else: what they take in memory, who is cut off for
+//! it, and how long a small take waits beside many of them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,14 +13,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::put;
 
-/// As the README states it: the process itself, each connection, each HTTP/2 request under way.
+/// As the README states it: the process itself, each connection, each HTTP/2 request under way with what its
+/// headers and its small answer take, and the bodies of one HTTP/2 connection.
 const PROCESS_BYTES: u64 = 64 << 20;
 const CONNECTION_BYTES: u64 = 64 << 10;
 const STREAM_BYTES: u64 = 8 << 10;
+const HEADERS_BYTES: u64 = 24 << 10;
+const SMALL_ANSWER_BYTES: u64 = 16 << 10;
+const BODIES_BYTES: u64 = 256 << 10;
 
 /// How many requests one HTTP/2 connection may have under way.
 const STREAMS: u32 = 64;
 const COUNT: u32 = 100_000;
+/// The largest body of a request.
+const BODY_LEN: usize = 64 << 10;
 
 #[test]
 fn answers_that_nobody_reads_take_bounded_memory_and_hold_up_nobody() {
@@ -48,7 +54,7 @@ fn answers_that_nobody_reads_take_bounded_memory_and_hold_up_nobody() {
     };
     let mut deaf: Vec<Http2> = (0..DEAF_HTTP2).map(|_| Http2::connect(&server)).collect();
     for connection in &mut deaf {
-        connection.take_on_all_streams("big");
+        connection.take_on_all_streams("big", COUNT);
         check();
     }
     let path = format!("/v1/spaces/big/keys?count={COUNT}");
@@ -86,6 +92,107 @@ fn answers_that_nobody_reads_take_bounded_memory_and_hold_up_nobody() {
 }
 
 #[test]
+fn requests_that_do_not_end_take_bounded_memory() {
+    const HTTP1: u64 = 500;
+    const HTTP2: u64 = 40;
+    const UNSENT: u64 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ServerSpec::keymill(folder.path(), "d0")
+        .env("KEYMILL_LIMITS_UNSENT_MAX_BYTES", UNSENT.to_string());
+    let server = Server::start(&spec);
+    let stream = u64::from(STREAMS) * (STREAM_BYTES + HEADERS_BYTES);
+    let bound = PROCESS_BYTES
+        + (HTTP1 + HTTP2) * CONNECTION_BYTES
+        + HTTP2 * (stream + BODIES_BYTES)
+        + UNSENT / 2;
+    let mut highest = 0;
+    let mut check = || {
+        let rss = rss(server.pid());
+        highest = highest.max(rss);
+        assert!(rss < bound, "{} MB in use, {} MB stated", rss >> 20, bound >> 20);
+    };
+    // All of a body of 64 KB but its last byte.
+    let head =
+        format!("PUT /v1/spaces/x HTTP/1.1\r\nhost: k\r\ncontent-length: {BODY_LEN}\r\n\r\n");
+    let mut streams = Vec::new();
+    for _ in 0..HTTP1 {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // What the server does not read stays in the socket.
+        let _ = stream.write_all(&[b' '; BODY_LEN - 1]);
+        streams.push(stream);
+    }
+    check();
+    let mut unfinished = Vec::new();
+    for _ in 0..HTTP2 {
+        let mut connection = Http2::connect(&server);
+        connection.send_bodies_without_end();
+        unfinished.push(connection);
+        check();
+    }
+    let mut client = Client::new(server.address());
+    assert_eq!(client.get("/get-key").unwrap().status, 200);
+    // Small bodies wait for nobody.
+    put(&server, "small", r#"{"length": 9}"#);
+    println!(
+        "{HTTP1} bodies over HTTP/1 and {} over HTTP/2 that do not end: at most {} MB in use, {} MB stated",
+        HTTP2 * u64::from(STREAMS),
+        highest >> 20,
+        bound >> 20
+    );
+}
+
+#[test]
+fn small_answers_and_digests_that_nobody_reads_take_bounded_memory() {
+    const SMALL: u64 = 40;
+    const DIGESTS: u64 = 10;
+    const UNSENT: u64 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ServerSpec::keymill(folder.path(), "d0")
+        .env("KEYMILL_LIMITS_UNSENT_MAX_BYTES", UNSENT.to_string());
+    let server = Server::start(&spec);
+    put(&server, "big", r#"{"blocklist": false, "lease_size_min": 100000000}"#);
+    put(&server, "urls", r#"{"kind": "digest"}"#);
+    let answers = u64::from(STREAMS) * (STREAM_BYTES + SMALL_ANSWER_BYTES);
+    let bound = PROCESS_BYTES
+        + (SMALL + DIGESTS) * (CONNECTION_BYTES + answers + BODIES_BYTES)
+        + UNSENT
+        + UNSENT / 2;
+    let mut highest = 0;
+    let mut check = || {
+        let rss = rss(server.pid());
+        highest = highest.max(rss);
+        assert!(rss < bound, "{} MB in use, {} MB stated", rss >> 20, bound >> 20);
+    };
+    let mut deaf: Vec<Http2> = (0..SMALL + DIGESTS).map(|_| Http2::connect(&server)).collect();
+    for connection in &mut deaf[..usize::try_from(SMALL).unwrap()] {
+        // 10 bytes a key.
+        connection.take_on_all_streams("big", 1_600);
+        connection.read_heads();
+        check();
+    }
+    for connection in &mut deaf[usize::try_from(SMALL).unwrap()..] {
+        connection.digest_on_all_streams("urls");
+        check();
+    }
+    for _ in 0..50 {
+        check();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut client = Client::new(server.address());
+    assert_eq!(client.get("/get-key").unwrap().status, 200);
+    println!(
+        "{} small answers and {} of 1,000 digests each over HTTP/2 and not read: at most {} MB in \
+         use, {} MB stated",
+        SMALL * u64::from(STREAMS),
+        DIGESTS * u64::from(STREAMS),
+        highest >> 20,
+        bound >> 20
+    );
+}
+
+#[test]
 fn who_holds_the_budget_without_reading_is_cut_off_when_others_wait_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let spec = ServerSpec::keymill(folder.path(), "d0")
@@ -95,7 +202,7 @@ fn who_holds_the_budget_without_reading_is_cut_off_when_others_wait_for_it() {
     // Each holds a piece of 8 KB on 64 streams: together all there is.
     let mut deaf: Vec<Http2> = (0..2).map(|_| Http2::connect(&server)).collect();
     for connection in &mut deaf {
-        connection.take_on_all_streams("big");
+        connection.take_on_all_streams("big", COUNT);
         connection.read_heads();
     }
     let mut client = Client::new(server.address()).time_max(Duration::from_secs(60));
@@ -175,8 +282,8 @@ impl Http2 {
         Http2 { stream }
     }
 
-    fn take_on_all_streams(&mut self, space: &str) {
-        let path = format!("/v1/spaces/{space}/keys?count={COUNT}");
+    fn take_on_all_streams(&mut self, space: &str, count: u32) {
+        let path = format!("/v1/spaces/{space}/keys?count={count}");
         // POST and http from the static table, then path and authority as they are.
         let mut head = vec![0x83, 0x86, 0x04, u8::try_from(path.len()).unwrap()];
         head.extend_from_slice(path.as_bytes());
@@ -186,17 +293,81 @@ impl Http2 {
         self.stream.write_all(&frames).unwrap();
     }
 
+    /// Asks for a thousand digests on every stream.
+    fn digest_on_all_streams(&mut self, space: &str) {
+        let path = format!("/v1/spaces/{space}/digests");
+        let inputs: Vec<String> = (0..1_000).map(|number| format!("\"{number}\"")).collect();
+        let body = format!("{{\"inputs\":[{}]}}", inputs.join(","));
+        let mut head = vec![0x83, 0x86, 0x04, u8::try_from(path.len()).unwrap()];
+        head.extend_from_slice(path.as_bytes());
+        head.extend_from_slice(b"\x01\x01k\x0f\x10\x10application/json");
+        self.send_bodies(&head, body.as_bytes(), true);
+    }
+
+    /// Begins a request with large headers and a large body on every stream, and sends as much of the
+    /// bodies as the server lets it, but for the last byte of each.
+    fn send_bodies_without_end(&mut self) {
+        let mut head = b"\x02\x03PUT\x86\x04\x0c/v1/spaces/x\x01\x01k\x0f\x0d\x0565536".to_vec();
+        // 7,000 bytes: the length has 7 bits, then 7 more in each byte.
+        head.extend_from_slice(b"\x00\x03big\x7f\xd9\x35");
+        head.extend_from_slice(&[b'x'; 7_000]);
+        self.send_bodies(&head, &[b' '; BODY_LEN - 1], false);
+    }
+
+    /// Sends one body on every stream, as flow control allows, until nothing more is allowed for a
+    /// while.
+    fn send_bodies(&mut self, head: &[u8], body: &[u8], ends: bool) {
+        let mut windows = [65_535_i64; STREAMS as usize + 1];
+        let mut sent = [0; STREAMS as usize];
+        for number in 0..STREAMS {
+            self.stream.write_all(&frame(1, 0x4, 2 * number + 1, head)).unwrap();
+        }
+        self.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        loop {
+            for (number, sent) in sent.iter_mut().enumerate() {
+                let room = windows[0].min(windows[number + 1]).clamp(0, 16 << 10);
+                let len = usize::try_from(room).unwrap().min(body.len() - *sent);
+                if len > 0 {
+                    let (at, id) = (*sent, 2 * u32::try_from(number).unwrap() + 1);
+                    *sent += len;
+                    let flags = u8::from(ends && *sent == body.len());
+                    self.stream.write_all(&frame(0, flags, id, &body[at..*sent])).unwrap();
+                    windows[0] -= i64::try_from(len).unwrap();
+                    windows[number + 1] -= i64::try_from(len).unwrap();
+                }
+            }
+            let Some((kind, id, payload)) = self.read_frame() else { return };
+            let number = |bytes: &[u8]| i64::from(u32::from_be_bytes(bytes.try_into().unwrap()));
+            match kind {
+                // SETTINGS, in which 4 is the window of streams.
+                4 => payload.chunks(6).filter(|it| it[..2] == [0, 4]).for_each(|it| {
+                    windows[1..].iter_mut().for_each(|window| *window += number(&it[2..]) - 65_535);
+                }),
+                // WINDOW_UPDATE.
+                8 => windows[id as usize / 2 + usize::from(id > 0)] += number(&payload),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next frame: its type, its stream and its payload; `None` where none comes for a while.
+    fn read_frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let mut start = [0; 9];
+        self.stream.read_exact(&mut start).ok()?;
+        let len = u32::from_be_bytes([0, start[0], start[1], start[2]]);
+        let mut payload = vec![0; len as usize];
+        self.stream.read_exact(&mut payload).unwrap();
+        let stream = u32::from_be_bytes([start[5], start[6], start[7], start[8]]);
+        Some((start[3], stream, payload))
+    }
+
     /// Waits until every stream was answered with a status line.
     fn read_heads(&mut self) {
         let mut heads = 0;
         while heads < STREAMS {
-            let mut start = [0; 9];
-            self.stream.read_exact(&mut start).unwrap();
-            let len = u32::from_be_bytes([0, start[0], start[1], start[2]]);
-            let mut payload = vec![0; len as usize];
-            self.stream.read_exact(&mut payload).unwrap();
-            assert!([1, 4, 6, 8].contains(&start[3]), "a frame of type {}", start[3]);
-            heads += u32::from(start[3] == 1);
+            let (kind, _, _) = self.read_frame().expect("every stream is answered");
+            assert!([1, 4, 6, 8].contains(&kind), "a frame of type {kind}");
+            heads += u32::from(kind == 1);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Looking once more: what a change has left on record, in a state that has come at least as far.
 
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Evidence, Grant, Lengths, Mark, NameBatch, NamePurpose, Naming, NewName,
 };
 

@@ -1,7 +1,7 @@
 //! Growth: more ordinals behind the last, once, and names that are older than their generation.
 
+use keymill_engine::internals::store::{Lengths, Mark, Naming, SpaceRecord, StoreError};
 use keymill_engine::space::Definition;
-use keymill_engine::store::{Lengths, Mark, Naming, SpaceRecord, StoreError};
 
 use super::{Case, is_rolled_back, name_only, to};
 

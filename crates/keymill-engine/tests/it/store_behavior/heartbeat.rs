@@ -2,7 +2,7 @@
 //! of its leases are gone.
 
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{Grant, Pulse};
+use keymill_engine::internals::store::{Grant, Pulse};
 
 use super::Case;
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Evidence, Fill,
     Filled, Floor, Found, KeyPlace, KeyRows, KeyUse, Mark, NameBatch, NamePurpose, Naming, NewName,
     Opening, Purpose, Release, Retire, StoreError, UsedKey, UsedPage, Uses, WriteKeys,
@@ -40,7 +40,9 @@ impl Case {
     async fn another_instance(&self) -> Case {
         Case {
             url: self.url.clone(),
-            store: keymill_engine::store::open(&self.url, Opening::default()).await.unwrap(),
+            store: keymill_engine::internals::store::open(&self.url, Opening::default())
+                .await
+                .unwrap(),
             unseen: self.unseen.clone(),
             instance: Instance::this_process(),
             space: self.space.clone(),
@@ -55,7 +57,7 @@ impl Case {
             enough: None,
             write: writer(),
             capacity: u64::MAX,
-            era: self.mark().await.revision / keymill_engine::store::ERA,
+            era: self.mark().await.revision / keymill_engine::internals::store::ERA,
         }
     }
 

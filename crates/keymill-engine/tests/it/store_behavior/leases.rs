@@ -1,7 +1,7 @@
 //! Leases: disjoint, bounded, given back, to the very last ordinal.
 
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{GiveBack, Grant, LeaseAsk, Mark, Opening, StoreError};
+use keymill_engine::internals::store::{GiveBack, Grant, LeaseAsk, Mark, Opening, StoreError};
 
 use super::{Case, give_back_one, to};
 
@@ -112,7 +112,8 @@ pub(super) async fn many_instances_at_once_never_share_an_ordinal(case: &Case) {
     case.with_capacity(CAPACITY).await;
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
-        let store = keymill_engine::store::open(&case.url, Opening::default()).await.unwrap();
+        let store =
+            keymill_engine::internals::store::open(&case.url, Opening::default()).await.unwrap();
         let space = case.space.clone();
         let floor = case.unseen.clone();
         tasks.spawn(async move {

@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 use keymill_engine::instance::Instance;
-use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Confirm, Created, Evidence, InstancePage, InstanceRecord, LeaseRecord, Mark, MovedRow,
     MovedSpace, NameBatch, NamePurpose, Naming, NewName, Part, Pulse, Purpose, RowsPage,
     SpaceRecord, StoreError,
 };
+use keymill_engine::space::{Definition, Tuning};
 
 use super::{Case, to};
 

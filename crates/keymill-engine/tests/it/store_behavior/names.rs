@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName, Opening, StoreError,
 };
 
@@ -157,7 +157,9 @@ impl Case {
     pub(super) async fn another(&self) -> Case {
         Case {
             url: self.url.clone(),
-            store: keymill_engine::store::open(&self.url, Opening::default()).await.unwrap(),
+            store: keymill_engine::internals::store::open(&self.url, Opening::default())
+                .await
+                .unwrap(),
             unseen: self.unseen.clone(),
             instance: self.instance.clone(),
             space: self.space.clone(),

@@ -1,7 +1,7 @@
 //! The record: which lease, who held it.
 
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{InstancePage, LeasePage, Pulse};
+use keymill_engine::internals::store::{InstancePage, LeasePage, Pulse};
 
 use super::Case;
 

@@ -1,6 +1,6 @@
 //! Leases that come back, many at once, with what came back below the end of drawing.
 
-use keymill_engine::store::{Floor, GiveBack, Grant};
+use keymill_engine::internals::store::{Floor, GiveBack, Grant};
 
 use super::{Case, is_rolled_back};
 

@@ -1,7 +1,9 @@
 //! A store that was rolled back to an earlier state is noticed, and reopened beyond what was seen.
 
+use keymill_engine::internals::store::{
+    Created, Floor, LeaseAsk, Mark, NewSpace, Pulse, Purpose, StoreError,
+};
 use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{Created, Floor, LeaseAsk, Mark, NewSpace, Pulse, Purpose, StoreError};
 
 use super::{Case, give_back_one, is_rolled_back, to};
 
@@ -83,7 +85,11 @@ pub(super) async fn an_advance_never_goes_back_or_past_the_end(case: &Case) {
 pub(super) async fn an_advance_goes_beyond_the_eras_that_were_seen(case: &Case) {
     case.with_capacity(100).await;
     // A backup from before an earlier advance was restored: what was seen is eras ahead.
-    let seen = Mark { revision: 3 * keymill_engine::store::ERA + 7, next: 40, ..Mark::default() };
+    let seen = Mark {
+        revision: 3 * keymill_engine::internals::store::ERA + 7,
+        next: 40,
+        ..Mark::default()
+    };
     let record = case.store.spaces.advance(&case.space, seen, &case.instance).await.unwrap();
     assert!(record.mark.has_reached(seen), "{:?}", record.mark);
     let floor = case.floor(seen.revision, seen.next);

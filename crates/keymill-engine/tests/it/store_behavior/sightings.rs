@@ -1,6 +1,6 @@
 //! Sightings: how far instances have seen a space that its store lies below.
 
-use keymill_engine::store::{ERA, Lengths, Mark};
+use keymill_engine::internals::store::{ERA, Lengths, Mark};
 
 use super::{Case, to};
 

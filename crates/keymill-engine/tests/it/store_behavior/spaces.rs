@@ -1,12 +1,13 @@
 //! Spaces, secrets and safety.
 
+use keymill_engine::internals::store::{Created, Opening, StoreError};
 use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{Created, Opening, StoreError};
 
 use super::Case;
 
 pub(super) async fn the_identity_is_the_same_through_every_handle(case: &Case) {
-    let again = keymill_engine::store::open(&case.url, Opening::default()).await.unwrap();
+    let again =
+        keymill_engine::internals::store::open(&case.url, Opening::default()).await.unwrap();
     let identity = case.store.admin.identity().await.unwrap();
     assert!(!identity.is_empty());
     assert_eq!(again.admin.identity().await.unwrap(), identity);
@@ -73,7 +74,9 @@ pub(super) async fn the_first_secret_stays(case: &Case) {
 pub(super) async fn a_safe_store_has_no_unsafe_finding(case: &Case) {
     let findings = case.store.admin.check().await.unwrap();
     assert!(!findings.is_empty());
-    let bad: Vec<_> =
-        findings.iter().filter(|it| it.verdict == keymill_engine::store::Verdict::Unsafe).collect();
+    let bad: Vec<_> = findings
+        .iter()
+        .filter(|it| it.verdict == keymill_engine::internals::store::Verdict::Unsafe)
+        .collect();
     assert!(bad.is_empty(), "{bad:?}");
 }

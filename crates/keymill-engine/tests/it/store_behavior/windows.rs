@@ -18,11 +18,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use keymill_engine::clock::Clock;
 use keymill_engine::instance::Instance;
-use keymill_engine::space::{Definition, Kind, Timeline, Tuning};
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Evidence, Floor, HeldWindow, LeasePage, LeaseRecord, Mark, NewSpace, Pulse, Purpose,
     StoreError, Window, WindowAsk, WindowRelease,
 };
+use keymill_engine::space::{Definition, Kind, Timeline, Tuning};
 
 use super::{Case, is_rolled_back, to};
 

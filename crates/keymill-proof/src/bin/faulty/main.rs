@@ -69,13 +69,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&args.data_dir)?;
     let listener = TcpListener::bind(args.listen).await?;
     let address = listener.local_addr()?;
-    let real =
-        keymill_engine::store::open(&args.store, keymill_engine::store::Opening::default()).await?;
+    let real = keymill_engine::internals::store::open(
+        &args.store,
+        keymill_engine::internals::store::Opening::default(),
+    )
+    .await?;
     let service = Service::start(Setup {
         store: match args.fault {
             Fault::Splitmix => real,
             fault => FaultyStore::over(real, fault),
-        },
+        }
+        .into(),
         data_dir: args.data_dir,
         secret: None,
         blocklist: Blocklist::none(),

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use keymill_engine::instance::Instance;
-use keymill_engine::store::{
-    Beat, Confirm, Confirmed, Floor, GiveBack, Grant, History, InstancePage, InstanceRecord,
-    Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Lengths, Mark, Pulse, Snapshots, Store,
-    StoreError, Window, WindowAsk, WindowRelease, Windows,
+use keymill_engine::internals::store::{
+    Admin, Beat, Confirm, Confirmed, Finding, Floor, GiveBack, Grant, History, InstancePage,
+    InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Lengths, Mark, Place,
+    Pulse, Snapshots, Store, StoreError, Window, WindowAsk, WindowRelease, Windows,
 };
 
 use crate::Fault;
@@ -51,7 +51,8 @@ impl FaultyStore {
             leases: faulty.clone(),
             snapshots: faulty.clone(),
             instances: faulty.clone(),
-            windows: faulty,
+            windows: faulty.clone(),
+            admin: faulty,
             ..real
         }
     }
@@ -229,5 +230,30 @@ impl Windows for FaultyStore {
             return Ok(floor.mark);
         }
         self.real.windows.release_window(release, floor).await
+    }
+}
+
+/// The same but for the file that all processes on a SQLite database share: what this one was told of would
+/// be known to the real store there.
+#[async_trait]
+impl Admin for FaultyStore {
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.real.admin.identity().await
+    }
+
+    async fn secret(&self, candidate: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.real.admin.secret(candidate).await
+    }
+
+    async fn forget_secret(&self) -> Result<(), StoreError> {
+        self.real.admin.forget_secret().await
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        self.real.admin.check().await
+    }
+
+    fn place(&self) -> Place {
+        self.real.admin.place()
     }
 }

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use keymill_engine::store::{Floor, HeldWindow, Mark, Store, StoreError, Window, WindowAsk};
+use keymill_engine::internals::store::{
+    Floor, HeldWindow, Mark, Store, StoreError, Window, WindowAsk,
+};
 
 /// How far ahead windows on record reach, in ticks.
 const RECORDED: u64 = 1_000;

@@ -31,6 +31,9 @@ fn the_redis_of_debian_is_refused_with_the_settings_to_change() {
     let server = Server::start(&allowed.arg("--allow-unsafe-store"));
     assert_eq!(take(&server, "default", 10).status, 200);
     assert!(has_problem(&server, "unsafe_store"));
+    let told = get(&server, "/readyz");
+    assert!(!told.text().contains("appendonly"), "{}", told.text());
+    server.log_with("not safe to lease from: appendonly is no");
     server.log_with("leased from an unsafe store");
 }
 

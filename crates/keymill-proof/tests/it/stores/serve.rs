@@ -1,9 +1,9 @@
 //! What a user of each store meets first, and what happens while the store is away.
 
-use keymill_proof::Server;
 use keymill_proof::backend::Kind;
+use keymill_proof::{Answer, Server};
 
-use super::super::{Received, eventually, is_problem, put, take};
+use super::super::{Received, eventually, get, is_problem, put, take};
 use super::{backend, has_problem, is_ready, keymill, succeeds, watchful};
 
 macro_rules! on_every_server {
@@ -115,8 +115,15 @@ fn takes_go_on_while_the_store_is_away(kind: Kind) {
     for _ in 0..100 {
         received.add(&take(&server, "busy", 500));
     }
-    is_problem(&received.drain(server.address(), "dry", 5), 503, "no_keys_ready");
+    let refusal = received.drain(server.address(), "dry", 5);
+    is_problem(&refusal, 503, "no_keys_ready");
     eventually("it says so", || has_problem(&server, "store_unavailable"));
+    // A keyspace that this instance has not met, so that the store has to be asked for it.
+    let unmet = take(&server, "unmet", 1);
+    is_problem(&unmet, 503, "store_unavailable");
+    for answer in [refusal, unmet, get(&server, "/readyz")] {
+        tells_nothing_of(&backend.url(), &answer);
+    }
     backend.start();
     eventually("the dry space has keys again", || {
         let answer = take(&server, "dry", 1);
@@ -125,5 +132,23 @@ fn takes_go_on_while_the_store_is_away(kind: Kind) {
     eventually("all is well again", || is_ready(&server));
     for _ in 0..400 {
         received.add(&take(&server, "busy", 500));
+    }
+}
+
+/// Anybody may ask, so no answer says where the store is, or what its driver said.
+#[track_caller]
+fn tells_nothing_of(store: &str, answer: &Answer) {
+    let mut told: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
+    // Random digits, which may be those of a port.
+    told.as_object_mut().unwrap().remove("request_id");
+    let told = told.to_string();
+    let (_, rest) = store.split_once("//").unwrap();
+    let authority = rest.split(['/', '?']).next().unwrap();
+    let hosts = authority.rsplit('@').next().unwrap();
+    for host in hosts.split(',') {
+        let (host, port) = host.rsplit_once(':').unwrap();
+        for private in [host, port, "os error"] {
+            assert!(!told.contains(private), "{private} is in {told}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Moving rows of keys: pools, used keys and digests are the same in another store.
 
-use keymill_engine::store::MovedRow;
+use keymill_engine::internals::store::MovedRow;
 
 use super::*;
 use crate::store_behavior::moving::{at, begun, completed, counted, import, moved, rows_of};

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use keymill_engine::instance::Instance;
-use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{
+use keymill_engine::internals::store::{
     Confirm, Evidence, Floor, LeaseAsk, Mark, NameBatch, NamePurpose, NewName, NewSpace, Opening,
     Pulse, StoreError,
 };
+use keymill_engine::space::{Definition, Tuning};
 use keymill_proof::backend::{Backend, Missing, Redis, skip};
 use keymill_proof::proxy::Proxy;
 use keymill_proof::{Client, Server};
@@ -96,7 +96,8 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
     let address = Proxy::start(first.port());
     // Replicas confirm nothing here: the first server stays behind for good.
     let url = format!("redis://127.0.0.1:{}/0?replicas=0", address.port());
-    let open = async || keymill_engine::store::open(&url, Opening::default()).await.unwrap();
+    let open =
+        async || keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
     let olds = [open().await, open().await, open().await, open().await, open().await];
     let nothing_seen =
         Floor { store: olds[0].admin.identity().await.unwrap(), mark: Mark::default() };
@@ -157,7 +158,8 @@ async fn a_heartbeat_reports_nothing_that_no_replica_has() {
         Ok(pair) => pair,
         Err(missing) => return skip(&missing),
     };
-    let store = keymill_engine::store::open(&first.url(), Opening::default()).await.unwrap();
+    let store =
+        keymill_engine::internals::store::open(&first.url(), Opening::default()).await.unwrap();
     let floor = Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() };
     store.spaces.create(&links(), &floor).await.unwrap();
     let ask = ask();
