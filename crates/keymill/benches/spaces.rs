@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use keymill::front::http::Http;
 use keymill::server::{self, ServerLimits};
 use keymill_core::Blocklist;
+use keymill_engine::internals::store::{LeasePage, Opening, Store};
 use keymill_engine::operations::{AliasRules, Limits, Service, Setup, Space};
 use keymill_engine::space::SpaceSpec;
-use keymill_engine::store::{LeasePage, Opening, Store};
 
 /// How long an idle instance is watched.
 const IDLE: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ fn main() {
 }
 
 async fn measure(kind: &str, url: &str, spaces: usize) {
-    let store = keymill_engine::store::open(url, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(url, Opening::default()).await.unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let service = start(store.clone(), data_dir.path()).await;
     service.announce("bench".to_owned());
@@ -118,7 +118,7 @@ async fn measure(kind: &str, url: &str, spaces: usize) {
 
 async fn start(store: Store, data_dir: &Path) -> Service {
     let setup = Setup {
-        store,
+        store: store.into(),
         data_dir: data_dir.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),

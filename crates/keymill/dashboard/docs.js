@@ -5,7 +5,7 @@
 const GROUPS = ["keys", "keyspaces", "audit", "operations"];
 // Answers that are longer are cut: a browser is slow to show megabytes.
 const SHOWN_MAX = 20000;
-// What stands for a value in examples, where the description has no example of its own.
+// Values for examples, if the description has no example of its own.
 const SAMPLES = {
   space: "default", name: "default", key: "4fXk2Qz", keys: ["4fXk2Qz", "b0RtY7m"], alias: "summer-sale", owner: "ann",
   caller: "shop", input: "https://example.com/a/long/address", inputs: ["https://example.com/a", "https://example.com/b"],
@@ -21,11 +21,11 @@ const SAMPLES = {
 const UNUSED = { next: 0, leased: 0, remaining: SAMPLES.capacity, at_hand: 0, density: 0 };
 // Fields of a body that are shown in examples although they may be left out.
 const TYPED = ["owner", "count", "kind", "length"];
-// Fields that may be left out and are shown in examples all the same.
+// Fields that may be left out but are shown in examples.
 const SHOWN = ["ordinal", "number", "lease", "tries", "fingerprint"];
 // Plain text that is not a key.
 const TEXTS = { "/healthz": "ok", "/metrics": "keymill_ready 1\n# EOF" };
-// Which keyspace stands in examples: some calls need one of a certain kind.
+// The keyspace in examples: some calls need one of a certain kind.
 const spaceOf = path => path.endsWith("/digests") ? "pages" : path.endsWith("/pool") ? "coupons" : SAMPLES.space;
 
 const byId = id => document.getElementById(id);
@@ -64,7 +64,7 @@ function typeText(node) {
   return [types.join(" or ") || (named(node) ? "object" : "any"), ...bounds.filter(Boolean)].join(" ");
 }
 
-// The fields of an object, those that it is put together from included.
+// The fields of an object, including those of its parts.
 function fieldsOf(node) {
   const schema = resolve(node);
   const parts = [...(schema.allOf || []), ...choices(schema)].flatMap(fieldsOf);
@@ -85,7 +85,7 @@ function sample(node, name = "", depth = 0) {
   if (schema.enum) return schema.enum[0];
   if (choices(schema).length) return sample(choices(schema)[0], name, depth);
   if (fields.length && depth < 4) {
-    // Where nothing is called required, everything that has a value is answered.
+    // If nothing is required, everything that has a value is shown.
     const some = fields.some(({ required }) => required);
     const shown = fields.filter(({ name, field, required }) => required || SHOWN.includes(name) || (!some && !isNullable(resolve(field))));
     return Object.fromEntries(shown.map(({ name, field }) => [name, sample(field, name, depth + 1)]));
@@ -106,7 +106,7 @@ function sampleBody(node) {
   return Object.fromEntries(short.map(({ name, field }) => [name, sample(field, name, 1)]));
 }
 
-// What is said of a field: beside its type where it has one of its own, otherwise with the type.
+// The description of a field: its own, or else that of its type.
 function textOf(field) {
   const parts = [field, ...choices(field)];
   return [...parts, ...parts.map(resolve)].find(part => part.description)?.description || "";
@@ -158,7 +158,7 @@ function exampleAnswer({ path, method, operation }) {
   return JSON.stringify(made, null, 2);
 }
 
-// The request that a form stands for, with the names of what is required and not filled in.
+// The request that a form describes, with the names of required fields that are empty.
 function requestOf(call, form) {
   const value = name => form.elements[name]?.value ?? "";
   const missing = [];
@@ -195,15 +195,15 @@ function curl(request) {
   return lines.join(" \\\n  ");
 }
 
-// Why a call is not sent without asking, or nothing.
+// Why a call needs confirmation; empty if it does not.
 function changes(call) {
   if (call.path === "/get-key" || (call.method === "post" && call.path.endsWith("/keys"))) {
-    return "It hands out keys: they count as used, and nobody else will get them.";
+    return "It hands out keys: they count as used and are never handed out again.";
   }
   return call.method === "get" || call.method === "head" ? "" : "It changes what this server stores.";
 }
 
-// Asks in a dialog; the promise tells whether to go on.
+// Asks in a dialog; the promise resolves to whether to continue.
 function ask(why, request) {
   const dialog = byId("ask");
   byId("ask-why").textContent = why;
@@ -276,7 +276,7 @@ function field(id, label, note, control, wide) {
   return make("div", { className: wide ? "field wide" : "field" }, text, control);
 }
 
-// What stands for a parameter that is not filled in.
+// The example for a parameter that is not filled in.
 const standIn = (path, name) => name === "space" ? spaceOf(path) : SAMPLES[name] ?? name;
 
 function controlOf(path, parameter) {
@@ -288,7 +288,7 @@ function controlOf(path, parameter) {
     return make("select", { name }, ...all.map(value => make("option", { value }, value === "" ? "(not sent)" : value)));
   }
   const input = make("input", { name, autocomplete: "off", spellcheck: false, required: Boolean(parameter.required) });
-  // A number is typed as text, so that the reader can try what is wrong and see the answer.
+  // A number is typed as text, so that the reader can try a wrong value and see the error.
   if (typesOf(schema).includes("integer")) input.inputMode = "numeric";
   const example = standIn(path, parameter.name);
   input.placeholder = parameter.required ? `such as ${example}` : "(not sent)";
@@ -311,13 +311,13 @@ function formOf(call, id) {
   }
   if (call.bodyType) {
     const example = call.bodyType.includes("json") ? JSON.stringify(call.bodyExample ?? sampleBody(call.bodySchema)) : `${SAMPLES.key}\nb0RtY7m`;
-    // What may be said in the query as well is said there: twice is refused.
+    // What can also be in the query is sent there, because twice is refused.
     const isDouble = fieldsOf(call.bodySchema).some(({ name }) => call.parameters.some(parameter => parameter.name === name));
     const area = make("textarea", { name: "body", spellcheck: false, value: isDouble ? "" : example, rows: 3 });
     if (isDouble) area.placeholder = `(not sent) such as ${example}, instead of the query`;
     form.append(field(`${id}.body`, "body", call.bodyType, area, true));
   }
-  const note = changes(call) ? make("span", { className: "quiet" }, "You are asked before it is sent.") : null;
+  const note = changes(call) ? make("span", { className: "quiet" }, "You will be asked to confirm.") : null;
   form.append(make("div", { className: "buttons" }, make("button", { type: "submit", className: "strong" }, "Send"), note));
   return form;
 }
@@ -350,7 +350,7 @@ function fill(inside, call, id) {
   output.setAttribute("aria-live", "polite");
   const show = () => {
     const now = requestOf(call, form);
-    // What is not filled in yet has an example's value in the command.
+    // In the command, fields that are not filled in have example values.
     for (const name of now.missing) now.target = now.target.replace(`{${name}}`, standIn(call.path, name));
     request.textContent = curl(now);
   };

@@ -34,12 +34,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
-use keymill_engine::operations::{Service, ServiceError};
-use keymill_engine::store::{Finding, Opening, Store};
+use keymill_engine::operations::{Finding, OpenedStore, Opening, Service, ServiceError};
 
 use crate::config::{self as settings, Config, SecretUse, WrongUsage};
 use alias::AliasCommand;
 use args::{Args, Command};
+use pool::PoolCommand;
 use space::args::SpaceCommand;
 
 /// Runs the command that the process was started with.
@@ -51,7 +51,7 @@ pub fn main() -> ExitCode {
             return output::end_parsing(&told);
         }
     };
-    // One thread for everything that is not answering requests: those have their own.
+    // One thread for everything but requests, which are answered on threads of their own.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
@@ -61,14 +61,14 @@ pub fn main() -> ExitCode {
         Err(error) if output::caused(&error) => output::end(ExitCode::SUCCESS),
         Err(error) => fail(&error),
     };
-    // A stop is bounded in time, whatever a blocking call of its own still waits for.
+    // The stop is bounded in time, even if a blocking call is still waiting.
     runtime.shutdown_timeout(Duration::from_secs(1));
     code
 }
 
 async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Command::Completions { shell } = args.command {
-        // Into memory first: it panics where it cannot write.
+        // Into memory first, because clap panics if it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Args::command(), "keymill", &mut script);
         print!("{}", String::from_utf8_lossy(&script));
@@ -86,12 +86,26 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         return config::run(&command, &flags);
     }
     if matches!(args.command, Command::Serve { .. }) {
-        // Before anything can fail: whoever reads JSON reads errors as JSON.
+        // Before anything can fail, so that errors are JSON as well if the log is.
         let log = log::start(settings::log_format(&flags));
         return serve::run(Config::load(&flags)?, flags, log).await;
     }
-    let config = Config::load(&flags)?;
-    match args.command {
+    let mut config = Config::load(&flags)?;
+    let unread = config.secret_unread.take();
+    let ran = run_command(args.command, config).await;
+    // Where the secret was needed after all, what kept it from being read is the reason of the failure.
+    ran.map_err(|error| {
+        let needed = matches!(
+            error.downcast_ref(),
+            Some(ServiceError::SecretMissing { .. } | ServiceError::WrongSecret { .. })
+        );
+        unread.filter(|_| needed).unwrap_or(error)
+    })
+}
+
+/// Runs a command that does one thing, and ends.
+async fn run_command(command: Command, config: Config) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Take { space, count, caller, json } => {
             take::run(config, space, count, caller, json).await
         }
@@ -112,23 +126,22 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What a command does with the secret. Only what makes keys, or turns keys into numbers, needs it: what
-/// reads records or changes settings can be run by somebody who may not know it.
+/// How a command uses the secret. Only commands that make keys, or turn keys into numbers, need it; those
+/// that read records or change settings can be run by users who may not know it.
 fn secret_use(command: &Command) -> SecretUse {
     match command {
         Command::Store(_) | Command::Secret(_) | Command::Audit(_) => SecretUse::Unneeded,
         Command::Config(config::ConfigCommand::Show { .. }) => SecretUse::Unneeded,
-        Command::Alias(AliasCommand::List { .. }) => SecretUse::Unneeded,
+        Command::Alias(AliasCommand::List { .. } | AliasCommand::Show { .. })
+        | Command::Pool(PoolCommand::Export { .. }) => SecretUse::Unneeded,
         Command::Space(
             SpaceCommand::List { .. }
             | SpaceCommand::Show { .. }
             | SpaceCommand::Set { .. }
             | SpaceCommand::Seal { .. },
         ) => SecretUse::Unneeded,
-        // The keyspace tells: shuffled keys need it, sequential ones do not.
-        Command::Explain { .. }
-        | Command::Alias(AliasCommand::Show { .. })
-        | Command::Space(SpaceCommand::Bounds { .. }) => SecretUse::IfGiven,
+        // It depends on the keyspace: shuffled keys need it, sequential ones do not.
+        Command::Explain { .. } | Command::Space(SpaceCommand::Bounds { .. }) => SecretUse::IfGiven,
         _ => SecretUse::Needed,
     }
 }
@@ -138,7 +151,7 @@ fn usage<T>(checked: Result<T, impl std::fmt::Display>) -> anyhow::Result<T> {
     checked.map_err(|problem| WrongUsage(problem.to_string()).into())
 }
 
-/// Says what went wrong, and tells scripts apart what they may want to tell apart.
+/// Prints what went wrong, and returns an exit code by which scripts can tell failures apart.
 fn fail(error: &anyhow::Error) -> ExitCode {
     log::say_failure(&format!("{error:#}"));
     if error.is::<WrongUsage>() {
@@ -168,21 +181,20 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Opens the store that the settings name, making its folder where it is ours to make. What only
-/// reads may do so from an unsafe store.
-async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<Store> {
+/// Opens the store that the settings name, and creates the data directory if it is missing. Commands
+/// that only read may use an unsafe store.
+async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<OpenedStore> {
     let data_dir = &config.data_dir;
-    // For its owner alone: the secret may be kept in it.
+    // Only its owner may read it, because it may hold the secret.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
     made.with_context(|| {
-        format!("cannot make the data directory {}; set --data-dir", data_dir.display())
+        format!("cannot create the data directory {}; set --data-dir", data_dir.display())
     })?;
     let existing = config.require_existing;
     let secret_given = config.secret_given && !config.new_store && !existing;
     let create = opening.create && !existing && !secret_given;
     let opening = Opening { create, secret_given, ..opening };
-    let opened = keymill_engine::store::open(&config.store, opening).await;
-    Ok(opened.map_err(ServiceError::from)?)
+    Ok(OpenedStore::open(&config.store, opening).await?)
 }
 
 /// Starts a service for a command that does not serve.
@@ -196,18 +208,17 @@ async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Ser
     })
 }
 
-/// Refuses a store without a keyspace where the secret is given from outside: it may be one that was
-/// emptied, or whose schema was made anew after it was lost.
-async fn refuse_forgotten(config: &Config, store: &Store) -> anyhow::Result<()> {
+/// Refuses a store without keyspaces if the secret comes from outside it: the store may have been
+/// emptied, or lost and created again.
+async fn refuse_forgotten(config: &Config, store: &OpenedStore) -> anyhow::Result<()> {
     if config.secret_given && !config.new_store {
-        keymill_engine::store::refuse_forgotten(store).await.map_err(ServiceError::from)?;
+        store.refuse_forgotten().await?;
     }
     Ok(())
 }
 
-/// Refuses a store that may lose what it has granted, unless that is allowed. Returns what is
-/// unsafe about one that is, and writes what else should be otherwise to the log.
+/// Refuses an unsafe store, unless that is allowed: then it returns what is unsafe about it. Warnings
+/// are written to the log.
 fn check_safety(findings: &[Finding], allow: bool) -> anyhow::Result<Option<String>> {
-    let checked = keymill_engine::store::check_safety(findings, allow);
-    Ok(checked.map_err(ServiceError::from)?)
+    Ok(OpenedStore::check_safety(findings, allow)?)
 }

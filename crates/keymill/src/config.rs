@@ -1,7 +1,7 @@
-//! The configuration: from what was typed to what cannot be invalid.
+//! The configuration: from settings as they were typed to a [`Config`] that cannot be invalid.
 //!
 //! `settings` holds what the file, the environment and the flags say, every part optional.
-//! [`Config`] is the result, checked once; nothing after it has to ask again. It knows where each
+//! [`Config`] is the result, checked once; nothing after it has to check again. It knows where each
 //! value came from (`origin`), for `config show` (`show`) and for errors. Every command but those about
 //! completions and manuals begins here.
 
@@ -24,10 +24,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use keymill_core::Blocklist;
 use keymill_engine::clock::Clock;
-use keymill_engine::operations::{AliasRules, Limits, Setup};
+use keymill_engine::operations::{AliasRules, Limits, OpenedStore, Setup};
 use keymill_engine::space::secret::Master;
 use keymill_engine::space::{SpaceSpec, Tuning, check_name};
-use keymill_engine::store::Store;
 use tracing_subscriber::EnvFilter;
 
 pub(crate) use file::{config_file, log_format};
@@ -51,19 +50,21 @@ pub struct Config {
     pub store: String,
     /// The folder for the default database and for the floors.
     pub data_dir: PathBuf,
-    /// The space that is used when none is named.
+    /// The keyspace that is used when none is named.
     pub default_space: String,
-    /// The secret that the user set, where the command uses it.
+    /// The secret that the user set, if the command uses it.
     pub secret: Option<Master>,
-    /// Whether the user set one.
+    /// Why it could not be read, where the command may turn out not to need it.
+    pub secret_unread: Option<anyhow::Error>,
+    /// Whether the user set a secret.
     pub secret_given: bool,
-    /// What the command does with it.
+    /// How the command uses the secret.
     pub secret_use: SecretUse,
     /// The worker number of this instance.
     pub worker: Option<u32>,
     /// Refuse to create anything.
     pub require_existing: bool,
-    /// Create an empty store although the secret is given.
+    /// Create an empty store although the user set a secret.
     pub new_store: bool,
     /// Serve from an unsafe store.
     pub allow_unsafe_store: bool,
@@ -75,19 +76,19 @@ pub struct Config {
     pub limits: Limits,
     /// Limits of the server.
     pub server: ServerLimits,
-    /// What addresses may do.
+    /// Trusted proxies, and how many connections an address may have.
     pub address_rules: AddressRules,
     /// The largest body of a request.
     pub body_max: usize,
-    /// How much of large answers may be made and not sent, in bytes.
+    /// How many bytes of large answers may wait in memory to be sent.
     pub unsent_max: usize,
-    /// Keys not to hand out.
+    /// Words that keys must not contain.
     pub blocklist: Blocklist,
     /// What aliases may look like.
     pub alias_rules: AliasRules,
-    /// Spaces to make at start.
+    /// Keyspaces to create at the start.
     pub spaces: BTreeMap<String, SpaceSpec>,
-    /// The settings that led to all this, without passwords, for `config show`.
+    /// The settings that all this comes from, without passwords, for `config show`.
     pub shown: Settings,
     /// Where each of them came from.
     pub origins: Origins,
@@ -138,8 +139,7 @@ impl Config {
             Some(url) => url.clone(),
             None => format!("sqlite:{}", data_dir.join("keymill.db").display()),
         };
-        keymill_engine::store::check_url(&store)
-            .map_err(|error| origins.blame("store", error.into()))?;
+        OpenedStore::check_url(&store).map_err(|error| origins.blame("store", error.into()))?;
         let listen =
             parse_listen(&filled.listen).map_err(|error| origins.blame("listen", error))?;
         check_log_level(&filled.log.level)?;
@@ -153,6 +153,12 @@ impl Config {
             space.tuning_over(&Tuning::default()).check().with_context(in_space)?;
             spaces.insert(name.clone(), space.clone());
         }
+        let given = || secret(filled.secret_file.as_deref());
+        let (secret, secret_unread) = match secret_use {
+            SecretUse::Needed => (given()?, None),
+            SecretUse::IfGiven => given().map_or_else(|why| (None, Some(why)), |it| (it, None)),
+            SecretUse::Unneeded => (None, None),
+        };
         let mut shown = filled.clone();
         shown.store = Some(redaction::redact(&store));
         shown.data_dir = Some(data_dir.clone());
@@ -160,10 +166,8 @@ impl Config {
             listen,
             data_dir,
             default_space,
-            secret: match secret_use {
-                SecretUse::Unneeded => None,
-                SecretUse::Needed | SecretUse::IfGiven => secret(filled.secret_file.as_deref())?,
-            },
+            secret,
+            secret_unread,
             secret_given: filled.secret_file.is_some()
                 || std::env::var_os("KEYMILL_SECRET").is_some(),
             secret_use,
@@ -193,8 +197,8 @@ impl Config {
         })
     }
 
-    /// What a service on this store is made of.
-    pub fn setup(&self, store: Store, unsafe_store: Option<String>) -> Setup {
+    /// The setup of a service on this store.
+    pub fn setup(&self, store: OpenedStore, unsafe_store: Option<String>) -> Setup {
         Setup {
             store,
             data_dir: self.data_dir.clone(),
@@ -209,15 +213,16 @@ impl Config {
         }
     }
 
-    /// The space of this name as the settings want it. The default space is wanted unasked, but not where
-    /// the secret is given from outside: another store may have handed out its keys already.
+    /// The settings for a keyspace that is created if it is missing: one in the settings file, or the default
+    /// one. The latter is not created if the secret comes from outside the store, because another store may
+    /// have handed out its keys.
     pub fn wanted_space(&self, name: &str) -> Option<SpaceSpec> {
         let is_wanted = name == self.default_space && (!self.secret_given || self.new_store);
         let configured = self.spaces.get(name).cloned();
         configured.or_else(|| is_wanted.then(SpaceSpec::default))
     }
 
-    /// What to say where the default space does not exist for that reason.
+    /// The message for a default keyspace that does not exist for that reason.
     pub fn why_no_default(&self) -> String {
         let name = &self.default_space;
         format!(
@@ -235,10 +240,10 @@ fn parse_listen(text: &str) -> anyhow::Result<SocketAddr> {
     let mut found = with_host.to_socket_addrs().with_context(|| {
         format!("cannot listen on `{text}`: write ADDRESS:PORT, such as 127.0.0.1:8080")
     })?;
-    found.next().with_context(|| format!("`{text}` names no address"))
+    found.next().with_context(|| format!("`{text}` does not resolve to an address"))
 }
 
-/// The secret, from the environment or the file named.
+/// The secret, from the environment or the file.
 fn secret(file: Option<&Path>) -> anyhow::Result<Option<Master>> {
     let given = match (std::env::var("KEYMILL_SECRET"), file) {
         (Err(VarError::NotUnicode(_)), _) => bail!("KEYMILL_SECRET is not UTF-8 text"),
@@ -270,14 +275,14 @@ fn blocklist(builtin: bool, file: Option<&Path>) -> anyhow::Result<Blocklist> {
     made.with_context(|| format!("the blocklist {}", file.unwrap_or(Path::new("")).display()))
 }
 
-/// Refuses a level that the log's filter would take for the name of a module.
+/// Refuses a level that the log's filter would read as the name of a module.
 fn check_log_level(level: &str) -> anyhow::Result<()> {
     let known = ["error", "warn", "info", "debug", "trace", "off"];
     let is_level = known.contains(&level.to_ascii_lowercase().as_str());
     let is_filter = level.contains(['=', ',']) && EnvFilter::try_new(level).is_ok();
     if !is_level && !is_filter {
         bail!(
-            "log.level is `{level}`: use {}, or a filter such as keymill=debug,warn",
+            "log.level must be {}, or a filter such as keymill=debug,warn, not `{level}`",
             known.join(", ")
         );
     }

@@ -1,10 +1,9 @@
-//! `keymill alias …`: keys of the user's choice.
+//! `keymill alias …`: keys that users choose.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use keymill_engine::operations::{Service, check_alias_text};
-use keymill_engine::store::NameRecord;
+use keymill_engine::operations::{NameRecord, Service, check_alias_text};
 
 use super::{check_safety, open_service, output, unknown, usage};
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! What can be typed: the commands, and the settings that go with each of them.
+//! The arguments: the commands, and the settings that every command takes.
 //!
 //! `cli.rs` reads them here. A command with subcommands has those in its own file.
 
@@ -28,7 +28,7 @@ Examples:
   keymill explain default 4fXk2Qz   explain where a key came from
 
 Exit codes:
-  0  done; also when the reader of the output, such as `head`, has ended
+  0  success; also if the reader of the output, such as `head`, has ended
   1  failed, or refused by the store or the keyspace
   2  wrong usage
   3  the store is unreachable, or there are no keys right now: try again later
@@ -36,8 +36,8 @@ Exit codes:
   5  the store was rolled back to an earlier state, see `keymill space advance`
   6  the key is already issued, or owned by someone else
 
-Data goes to standard output and everything else to standard error. Output that cannot be written,
-such as to a full disk, is a failure (1).";
+Data goes to standard output and everything else to standard error. If output cannot be written,
+for example because a disk is full, the exit code is 1.";
 
 /// Short keys that cannot repeat and cannot be guessed, with nothing stored until used.
 #[derive(Debug, Parser)]
@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
     store: Option<String>,
 
-    /// The folder for the default database and for what this machine has seen of the store
+    /// The folder for the default database and for the files used to detect a rolled-back store
     /// [env: KEYMILL_DATA_DIR]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Settings")]
     data_dir: Option<PathBuf>,
@@ -101,7 +101,7 @@ pub(super) enum Command {
         /// Where to listen [default: 127.0.0.1:8080] [env: KEYMILL_LISTEN]
         #[arg(long, value_name = "ADDRESS:PORT")]
         listen: Option<String>,
-        /// The port to listen on, at the address that is set [default: 8080]
+        /// The port to listen on; the address stays as it is set [default: 8080]
         #[arg(long, conflicts_with = "listen")]
         port: Option<u16>,
         /// Create neither keyspaces nor a secret: fail if anything is missing
@@ -110,7 +110,7 @@ pub(super) enum Command {
     },
     /// Explain where a key came from
     #[command(
-        after_help = "Keys of a shuffled, pooled or digest keyspace can be explained only with the secret; the others\nneed none. A key that cannot be of the keyspace ends with exit code 1.\n\nExamples:\n  keymill explain default 4fXk2Qz\n  keymill explain orders ord_0007K3 --json"
+        after_help = "Keys of a shuffled, pooled or digest keyspace can be explained only with the secret; the others\nneed none. For a key that cannot belong to the keyspace, the exit code is 1.\n\nExamples:\n  keymill explain default 4fXk2Qz\n  keymill explain orders ord_0007K3 --json"
     )]
     Explain {
         /// The keyspace
@@ -128,25 +128,25 @@ pub(super) enum Command {
     /// Manage aliases: keys of your choice
     #[command(subcommand)]
     Alias(AliasCommand),
-    /// Keys that are written out in advance, in a keyspace of kind `pooled`
+    /// Fill, import and export pools of prepared keys
     #[command(subcommand)]
     Pool(PoolCommand),
     /// Export the log of used keys
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Look at the store, and update its schema
+    /// Check the store, print its identity, update its schema
     #[command(subcommand)]
     Store(StoreCommand),
     /// Export the secret behind the keys
     #[command(subcommand)]
     Secret(SecretCommand),
-    /// The settings
+    /// Check or show the settings
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  keymill completions bash > /etc/bash_completion.d/keymill")]
     Completions {
-        /// Which shell
+        /// The shell
         shell: Shell,
     },
     /// Print the manual page, or write one page per command
@@ -163,7 +163,7 @@ pub(super) enum Command {
     Digest(DigestArgs),
 }
 
-/// Adds what was probably meant by a number that no argument takes: a count, or a port.
+/// Adds a suggestion for a number that no argument takes: it was probably meant as a count or a port.
 pub(super) fn suggest(told: &mut clap::Error) {
     let Some(ContextValue::String(number)) = told.get(ContextKind::InvalidArg) else { return };
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -182,7 +182,7 @@ pub(super) fn suggest(told: &mut clap::Error) {
 }
 
 impl Args {
-    /// The settings among what was typed.
+    /// The settings among the arguments.
     pub(super) fn flags(&self) -> Flags {
         let mut flags = Flags {
             config: self.config.clone(),

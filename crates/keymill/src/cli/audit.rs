@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
-use keymill_engine::operations::Service;
+use keymill_engine::operations::{Service, UsedKey, UsedPage};
 use keymill_engine::space::{Audit, Kind};
-use keymill_engine::store::{UsedKey, UsedPage};
 
 use super::output::{Data, is_quiet};
 use super::{open_service, unknown, values};
@@ -26,7 +25,7 @@ const COLUMNS: [&str; 6] = ["key", "used_at", "caller", "instance", "expires_at"
 pub(super) enum AuditCommand {
     /// List used keys by time: those of pools, and of keyspaces with audit `key`
     #[command(
-        after_help = "A keyspace with audit `batch` records no single keys; `keymill space set SPACE --audit key`\nrecords them from then on.\n\nExamples:\n  keymill audit export links > used.ndjson\n  keymill audit export links --format csv --from 2026-01-01T00:00:00Z --caller shop"
+        after_help = "A keyspace with audit `batch` does not record single keys; `keymill space set SPACE --audit key`\nrecords them from then on.\n\nExamples:\n  keymill audit export links > used.ndjson\n  keymill audit export links --format csv --from 2026-01-01T00:00:00Z --caller shop"
     )]
     Export {
         /// The keyspace
@@ -87,7 +86,7 @@ pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result
     }
 }
 
-/// Says so where single keys are not recorded: an empty export would look like no use at all.
+/// Says so if single keys are not recorded, because an empty export would look as if no key was used.
 async fn tell_of_no_record(service: &Service, space: &str) -> anyhow::Result<()> {
     let record = service.report(space).await?.record;
     match record.definition.kind {
@@ -96,7 +95,7 @@ async fn tell_of_no_record(service: &Service, space: &str) -> anyhow::Result<()>
             note!("keymill: a keyspace of kind {kind} has no log of used keys");
         }
         _ if record.tuning.audit == Audit::Batch => note!(
-            "keymill: `{space}` has audit `batch`, which records leases and no single keys; `keymill \
+            "keymill: `{space}` has audit `batch`, which records leases but not single keys; `keymill \
              space set {space} --audit key` records every key from then on"
         ),
         _ => {}
@@ -139,7 +138,7 @@ impl<W: Write> Out<W> {
     }
 }
 
-/// The failure of the output, by which the end of the command knows a reader that has gone.
+/// The error of the output behind an error of the CSV writer, so that a closed pipe is recognized.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

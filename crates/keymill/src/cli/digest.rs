@@ -13,13 +13,13 @@ use super::output::Data;
 use super::{check_safety, open_service, unknown, usage};
 use crate::config::Config;
 
-/// The most inputs that are asked for at once: they share commits.
+/// How many inputs are digested at once; they share commits.
 const INPUTS_MAX: usize = 1_000;
 
 pub(super) const EXAMPLES: &str = "\
 From standard input, each line is an input, and its key is printed in the same order, one per line;
-blank lines are skipped. With --json, each key is printed with its input. An input that is refused
-ends the command after the keys before it. Repeating the command is safe.
+blank lines are skipped. With --json, each key is printed with its input. If an input
+is refused, the command fails after it has printed the keys before it. Repeating it is safe.
 
 Examples:
   keymill space create urls --kind digest --normalize url
@@ -34,7 +34,7 @@ pub(super) struct DigestArgs {
     space: String,
     /// The input; - reads inputs from standard input, one per line
     input: String,
-    /// Digest within a scope: an input has one key in each scope
+    /// The scope; an input has a different key in each scope
     #[arg(long, default_value = "")]
     scope: String,
     /// Print JSON, one object per line
@@ -95,8 +95,8 @@ async fn digest(service: &Service, args: &DigestArgs) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Digests standard input line by line. Lines that have arrived together are asked for together; none
-/// waits for lines that have not.
+/// Digests standard input line by line. Lines that have arrived together are digested together; none
+/// waits for later ones.
 async fn digest_lines(
     service: &Service,
     args: &DigestArgs,
@@ -124,10 +124,10 @@ async fn digest_lines(
                 }
             }
         }
-        // Whoever sent these lines may wait for their keys before sending more.
+        // The sender may wait for these keys before it sends more lines.
         out.flush()?;
         if let Some(error) = unreadable {
-            return Err(error).with_context(|| format!("line {} cannot be read", number + 1));
+            return Err(error).with_context(|| format!("cannot read line {}", number + 1));
         }
     }
 }
@@ -136,7 +136,7 @@ async fn digest_lines(
 type Lines = Vec<(u64, String)>;
 
 /// The next lines that are not blank: at least one, unless the input has ended, and no more than have arrived.
-/// Where one cannot be read, those before it are returned with the error. `number` counts the lines read.
+/// If one cannot be read, those before it are returned with the error. `number` counts the lines read.
 fn read_lines(
     input: &mut BufReader<io::Stdin>,
     number: &mut u64,

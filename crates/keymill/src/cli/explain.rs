@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use keymill_engine::operations::{Explanation, State};
-use keymill_engine::store::Purpose;
+use keymill_engine::operations::{Explanation, Purpose, State};
 
 use super::{open_service, unknown};
 use crate::config::Config;

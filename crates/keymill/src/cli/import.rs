@@ -1,4 +1,4 @@
-//! Keys from a file, one a line: `space import-used` and `pool import`.
+//! Keys from a file, one per line: `space import-used` and `pool import`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use keymill_engine::operations::{Import, ImportInto, Service};
 use super::figures::{counted, grouped};
 use super::progress;
 
-/// How many lines are taken together: some 100 MB of them.
+/// How many lines are imported together: about 100 MB.
 const LINES: usize = 1_000_000;
 
 /// Imports keys and reports the lines that could not be imported, in their order, and why.

@@ -1,7 +1,7 @@
 //! The log of `keymill serve`: text for people or JSON for programs, on standard error.
 //!
-//! `cli` starts it before the settings are read, so that what is wrong with them is written like
-//! everything else. With JSON, every line is JSON: greeting and farewell, errors and panics too.
+//! `cli` starts it before the settings are read, so that errors in them are written like everything
+//! else. With JSON, every line is JSON: greeting and farewell, errors and panics too.
 
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
@@ -22,11 +22,11 @@ pub(super) struct Log {
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
-/// Begins the log. Until the settings are read, it holds what is worth a warning.
+/// Starts the log. Until the settings are read, only warnings and errors are written.
 pub(super) fn start(format: LogFormat) -> Log {
     let first = EnvFilter::try_new("warn").expect("a level");
     let (filter, handle) = reload::Layer::new(first);
-    // It would report a full disk by a write that panics.
+    // Off, because a full disk would be reported by a write that panics.
     let log = fmt::layer().with_writer(io::stderr).log_internal_errors(false);
     let log = match format {
         LogFormat::Text => log.with_target(false).with_ansi(io::stderr().is_terminal()).boxed(),
@@ -43,19 +43,19 @@ pub(super) fn start(format: LogFormat) -> Log {
 impl Log {
     /// Changes what is logged.
     pub(super) fn set_level(&self, level: &str) -> anyhow::Result<()> {
-        // What the migrations find to do is said by `store migrate`.
+        // `store migrate` prints which migrations it applied.
         let quiet = "refinery_core=warn".parse().expect("a directive");
         let filter = EnvFilter::try_new(level)?.add_directive(quiet);
-        self.filter.reload(filter).context("the log")
+        self.filter.reload(filter).context("cannot change the log level")
     }
 }
 
-/// Whether people read what this process writes.
+/// Whether the log is text for people.
 pub(super) fn is_text() -> bool {
     !matches!(FORMAT.get(), Some(LogFormat::Json))
 }
 
-/// Says why a command has failed.
+/// Writes why a command has failed.
 pub(super) fn say_failure(error: &str) {
     if is_text() {
         eprintln!("keymill: {error}");

@@ -1,4 +1,4 @@
-//! `keymill man`: the manual, made of the same text as `--help`.
+//! `keymill man`: the manual, made from the same text as `--help`.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) fn run(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
         print!("{}", String::from_utf8_lossy(&page));
         return Ok(ExitCode::SUCCESS);
     };
-    let cannot = || format!("cannot write the manual into {}", folder.display());
+    let cannot = || format!("cannot write the manual to {}", folder.display());
     fs::create_dir_all(folder).with_context(cannot)?;
     clap_mangen::generate_to(Args::command(), folder).with_context(cannot)?;
     eprintln!("keymill: the manual is in {}; read it with `man -l`", folder.display());

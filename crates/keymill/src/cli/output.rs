@@ -1,9 +1,9 @@
 //! How commands write: data to standard output, everything else to standard error.
 //!
-//! Every file of `cli` prints with the macros below, which shadow those of `std`: these panic when
-//! the reader has gone or the disk is full. Here the first failure of standard output is kept, nothing
-//! more is written, and [`end`] turns it into the exit code. A reader that has seen enough, such as
-//! `head`, is no failure; a full disk is one. Nothing here ends the process.
+//! Every file of `cli` prints with the macros below. They shadow those of `std`, which panic when the
+//! reader is gone or the disk is full. Here the first failure of standard output is kept, nothing
+//! more is written, and [`end`] turns it into the exit code. A reader that has ended, such as `head`,
+//! is not a failure; a full disk is. Nothing here ends the process.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -26,7 +26,7 @@ macro_rules! eprint {
     ($($text:tt)*) => { $crate::cli::output::message(&format!($($text)*)) };
 }
 
-/// Writes a line to standard error: a refusal, or what must be read before a question.
+/// Writes a line to standard error that `--quiet` keeps: an error, or what comes before a question.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::cli::output::message(&(format!($($text)*) + "\n")) };
 }
@@ -56,7 +56,7 @@ impl Write for Data {
 }
 
 pub(super) fn data(text: fmt::Arguments<'_>) {
-    // A failure is kept, for the end.
+    // A failure is kept, and reported by `end`.
     let _ = Data.write_fmt(text);
 }
 
@@ -65,7 +65,7 @@ pub(super) fn data_line(text: fmt::Arguments<'_>) {
 }
 
 pub(super) fn message(text: &str) {
-    // There is nobody else to tell.
+    // A failure here cannot be reported anywhere.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
@@ -90,8 +90,8 @@ pub(super) fn is_open() -> bool {
     FAILURE.get().is_none()
 }
 
-/// Whether an error is only that standard output failed, which [`end`] reports. Stores wrap the errors of
-/// their connections, so a plain closed pipe is always that of the output.
+/// Whether an error only says that standard output failed, which [`end`] reports. Stores wrap the errors
+/// of their connections, so a bare closed pipe is always that of the output.
 pub(super) fn caused(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe || !is_open())
@@ -109,7 +109,7 @@ pub(super) fn end(code: ExitCode) -> ExitCode {
     }
 }
 
-/// Shows what the parser has to say: help, the version, or what is wrong with the arguments.
+/// Prints the parser's output: help, the version, or what is wrong with the arguments.
 pub(super) fn end_parsing(told: &clap::Error) -> ExitCode {
     let shown = told.print();
     if told.use_stderr() {
@@ -123,7 +123,7 @@ fn check_open() -> io::Result<()> {
     FAILURE.get().map_or(Ok(()), |error| Err(error.kind().into()))
 }
 
-/// Keeps the first failure. An interrupted write is none: it is tried again.
+/// Keeps the first failure. An interrupted write is not one, because it is tried again.
 fn keep<T>(written: io::Result<T>) -> io::Result<T> {
     written.map_err(|error| {
         let kind = error.kind();

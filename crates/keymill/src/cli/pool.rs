@@ -1,12 +1,11 @@
-//! `keymill pool …`: filling a pool, importing into it, looking at what is in it.
+//! `keymill pool …`: fill a pool, import into it, list what is in it.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use keymill_engine::operations::{Filling, ImportInto, Service};
-use keymill_engine::store::AvailablePage;
+use keymill_engine::operations::{AvailablePage, Filling, ImportInto, Service};
 
 use super::figures::counted;
 use super::output::Data;
@@ -20,21 +19,21 @@ const PAGE: u32 = 10_000;
 pub(super) enum PoolCommand {
     /// Write new keys into a pool
     #[command(
-        after_help = "An interrupted fill has written whole batches; the same --up-to goes on from there.\n\nExamples:\n  keymill pool fill links --count 1000000\n  keymill pool fill links --up-to 10000000"
+        after_help = "Keys are written in batches, and an interrupted fill keeps those it has written: run it again with\nthe same --up-to to continue.\n\nExamples:\n  keymill pool fill links --count 1000000\n  keymill pool fill links --up-to 10000000"
     )]
     Fill {
         /// The keyspace
         space: String,
-        /// How many to add
+        /// How many keys to add
         #[arg(long, value_name = "KEYS", value_parser = values::count, required_unless_present = "up_to")]
         count: Option<u64>,
         /// Fill up to this many keys
         #[arg(long, value_name = "KEYS", conflicts_with = "count")]
         up_to: Option<u64>,
     },
-    /// Put keys of your own into a pool
+    /// Import keys of your own into a pool
     #[command(
-        after_help = "One key a line; blank lines are skipped. Lines that cannot be imported are reported by line\nnumber, and the rest is imported.\n\nExample:\n  keymill pool import coupons codes.txt"
+        after_help = "One key per line; blank lines are skipped. Lines that cannot be imported are reported by line\nnumber, and the rest is imported.\n\nExample:\n  keymill pool import coupons codes.txt"
     )]
     Import {
         /// The keyspace
@@ -84,7 +83,7 @@ async fn fill(service: &Service, space: &str, filling: Filling) -> anyhow::Resul
     };
     let filled = service.fill_pool(space, filling, |added, left| {
         wanted = bar.position() + added + left;
-        // The end before the position: every change may draw a frame.
+        // The length before the position, because every change may draw a frame.
         bar.set_length(wanted);
         bar.inc(added);
     });

@@ -1,25 +1,25 @@
-//! Progress bars: of keys that are written, and of bytes that are read. They appear on a terminal only.
+//! Progress bars: for keys that are written, and for bytes that are read. They appear only on a terminal.
 //!
-//! `pool fill` and the imports use them. What cannot be known yet, such as the time left before
-//! anything is done, is left out of a frame.
+//! `pool fill` and the imports use them. What is not known yet, such as the time left before anything
+//! is done, is left out.
 
 use std::fmt;
 use std::time::Duration;
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
-/// How long to watch before anything is said about speed.
+/// How long to measure before a speed is shown.
 const WATCH_MIN: Duration = Duration::from_millis(500);
-/// A longer time than this is a bad guess.
+/// A longer estimate than this is not shown.
 const LEFT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// A bar for keys. How many there will be is set once it is known.
+/// A bar for keys. Its length is set once it is known.
 pub(super) fn of_keys() -> ProgressBar {
     let template = "{bar:30} {human_pos} of {human_len} keys{speed}{left}";
     ProgressBar::new(0).with_style(style(template))
 }
 
-/// A bar for bytes that are read: without an end, where nobody knows how many there are.
+/// A bar for bytes that are read; a spinner if their number is unknown (0).
 pub(super) fn of_bytes(size: u64) -> ProgressBar {
     let (bar, template) = if size > 0 {
         (ProgressBar::new(size), "{bar:30} {bytes} of {total_bytes}, {msg}{left}")
@@ -46,7 +46,7 @@ fn write_left(state: &ProgressState, out: &mut dyn fmt::Write) {
     }
 }
 
-/// How many are done in a second, once that can be told.
+/// How many are done per second, once that is known.
 fn speed(done: u64, elapsed: Duration) -> Option<u64> {
     if elapsed < WATCH_MIN {
         return None;
@@ -55,7 +55,7 @@ fn speed(done: u64, elapsed: Duration) -> Option<u64> {
     u64::try_from(speed).ok().filter(|speed| *speed > 0)
 }
 
-/// How long the rest will take, once that can be told.
+/// How long the rest will take, once that is known.
 fn left(done: u64, len: u64, elapsed: Duration) -> Option<Duration> {
     let left = Duration::from_secs(len.saturating_sub(done) / speed(done, elapsed)?);
     (left <= LEFT_MAX).then_some(left)

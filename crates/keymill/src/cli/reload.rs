@@ -1,7 +1,7 @@
 //! Reloading the settings of a running server, at SIGHUP.
 //!
-//! What can change is changed at once; what cannot is named. Settings that cannot be used change
-//! nothing: a reload never ends the process.
+//! Settings that can be reloaded take effect at once; the others are named in the log. Invalid settings
+//! change nothing: a reload never ends the process.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ const RELOADED: [&str; 8] = [
 
 /// What a reload changes.
 pub(super) struct Reload {
-    /// With the settings file that was read at the start: one that has vanished is an error.
+    /// They name the settings file that was read at the start, so that it is an error if it is gone.
     pub(super) flags: Flags,
-    /// The settings of the start.
+    /// The settings at the start.
     pub(super) started: Settings,
     pub(super) log: Log,
     pub(super) http: Http,
@@ -42,7 +42,9 @@ impl Reload {
         while hangup.recv().await.is_some() {
             match Config::load(&self.flags) {
                 Err(error) => {
-                    tracing::error!("the settings were not reloaded, the old ones stay: {error:#}");
+                    tracing::error!(
+                        "the settings were not reloaded; the old ones stay in force: {error:#}"
+                    );
                 }
                 Ok(config) => {
                     let wanted = config.shown.clone();
@@ -63,12 +65,15 @@ impl Reload {
         self.service.reload(config.blocklist, config.alias_rules, config.limits.count_max);
         for (name, wanted) in &config.spaces {
             if let Err(error) = self.service.ensure_space(name, wanted).await {
-                tracing::error!(space = name, "its settings were not reloaded: {error}");
+                tracing::error!(
+                    space = name,
+                    "the settings of the keyspace were not reloaded: {error}"
+                );
             }
         }
     }
 
-    /// Says what was changed, and what waits for a restart.
+    /// Logs what was changed, and what needs a restart.
     fn report(&self, applied: &Settings, wanted: &Settings) {
         let changed = changes(applied, wanted).into_iter().filter(|name| is_reloaded(name));
         let changed = changed.collect::<Vec<_>>().join(", ");

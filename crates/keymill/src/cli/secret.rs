@@ -8,8 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use keymill_engine::operations::ServiceError;
-use keymill_engine::store::Opening;
+use keymill_engine::operations::Opening;
 use zeroize::Zeroizing;
 
 use super::{WrongUsage, open_store};
@@ -35,16 +34,14 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
     let SecretCommand::Export { file, forget } = command;
     let to_stdout = file == Path::new("-");
     if forget && to_stdout {
-        let problem = "--forget needs a file: what goes to standard output may be lost";
+        let problem = "--forget needs a file, because standard output may be lost";
         return Err(WrongUsage(problem.to_owned()).into());
     }
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(&config, opening).await?;
-    let Some(text) =
-        store.admin.secret(None).await.map_err(ServiceError::from)?.map(Zeroizing::new)
-    else {
+    let Some(text) = store.secret().await?.map(Zeroizing::new) else {
         bail!(
-            "the store keeps no secret: it was given by KEYMILL_SECRET or secret_file, or exported before"
+            "the store holds no secret: it comes from KEYMILL_SECRET or secret_file, or was exported with --forget"
         );
     };
     if to_stdout {
@@ -54,7 +51,7 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
     write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     note!("keymill: wrote the secret to {}; set `secret_file` to it", file.display());
     if forget {
-        store.admin.forget_secret().await.map_err(ServiceError::from)?;
+        store.forget_secret().await?;
         note!(
             "keymill: removed the secret from the store: without that file, keyspaces cannot be served"
         );
@@ -62,7 +59,7 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a new file that only its owner can read, and has it on disk before it returns.
+/// Writes a new file that only its owner can read, and syncs it to disk.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;

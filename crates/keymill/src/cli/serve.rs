@@ -1,13 +1,12 @@
-//! `keymill serve`: greet, serve, reload when asked to, and end in order.
+//! `keymill serve`: greet, serve, reload on SIGHUP, and stop in order.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use keymill_engine::operations::{Service, ServiceError};
+use keymill_engine::operations::{Opening, Service, ServiceError, SpaceRecord};
 use keymill_engine::space::secret::Master;
-use keymill_engine::store::{Opening, SpaceRecord};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
@@ -22,7 +21,7 @@ use crate::server;
 
 /// How long to wait for a store that does not answer at the start.
 const STORE_TIME_MAX: Duration = Duration::from_secs(30);
-/// How soon it is asked again: at first, and at the latest.
+/// The pause before the next attempt: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How many keyspaces the greeting names.
@@ -33,9 +32,9 @@ const OTHER_FILES: usize = 64;
 
 pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::Result<ExitCode> {
     log.set_level(&config.log_level)?;
-    // From here on the signal ends nothing; it is answered once the server is up.
+    // From here on, SIGHUP does not end the process; it is handled once the server is up.
     let hangup = signal(SignalKind::hangup())?;
-    // Before the socket is open, so that no connection is lost to a low limit.
+    // Before the socket is opened, so that no connection fails because of a low limit.
     let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
     let mut limits = config.server;
     let spare = usize::try_from(open_files).unwrap_or(usize::MAX);
@@ -66,8 +65,8 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the service; where the store does not answer yet, tries again for a time. Machines that
-/// start together need no order.
+/// Starts the service. If the store does not answer yet, it tries again for a while, so that machines
+/// may start in any order.
 async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let deadline = Instant::now() + STORE_TIME_MAX;
     let mut pause = PAUSE_MIN;
@@ -76,8 +75,8 @@ async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceR
             Ok(started) => return Ok(started),
             Err(error) => error,
         };
-        let away = matches!(error.downcast_ref(), Some(ServiceError::StoreUnavailable(_)));
-        if !away || Instant::now() > deadline {
+        let unreachable = matches!(error.downcast_ref(), Some(ServiceError::StoreUnavailable(_)));
+        if !unreachable || Instant::now() > deadline {
             return Err(error);
         }
         tracing::warn!("{error}; trying again for up to {STORE_TIME_MAX:?}");
@@ -90,13 +89,13 @@ async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     refuse_forgotten(config, &store).await?;
-    if config.new_store && !store.admin.place().created {
+    if config.new_store && !store.place().created {
         tracing::warn!(
-            "--new-store is for the first start, and this store is there already: leave it out, or a \
-             store that is lost later is not noticed"
+            "--new-store is for the first start, but this store already exists; remove --new-store, or \
+             a lost store would go unnoticed"
         );
     }
-    let findings = store.admin.check().await.map_err(ServiceError::from)?;
+    let findings = store.findings().await?;
     let unsafe_store = check_safety(&findings, allow_unsafe)?;
     let service = Service::start(config.setup(store, unsafe_store)).await?;
     for (name, wanted) in &config.spaces {
@@ -116,7 +115,7 @@ async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     Ok((service, reports.into_iter().map(|report| report.record).collect()))
 }
 
-/// Says that the server is up, and where.
+/// Prints or logs that the server is up, and where.
 fn greet(
     service: &Service,
     records: &[SpaceRecord],
@@ -176,8 +175,8 @@ fn greeting(
     text
 }
 
-/// Resolves at the first SIGTERM or Ctrl-C. A second one ends the process at once: what it
-/// held becomes a gap.
+/// Resolves at the first SIGTERM or Ctrl-C. A second one ends the process at once, and the keys
+/// that it held become a gap.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -186,7 +185,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        let farewell = "stopping: finishing requests and returning unused keys (again to quit now)";
+        let farewell = "stopping: finishing requests and returning unused keys (repeat the signal to quit at once)";
         if log::is_text() {
             eprintln!("{farewell}");
         } else {

@@ -46,7 +46,7 @@ async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<Exit
                 return Ok(ExitCode::SUCCESS);
             }
             note!(
-                "keymill: `{name}` has {} keys instead of {}; from ordinal {before} on their length is {length}",
+                "keymill: `{name}` now has {} keys instead of {}; keys from ordinal {before} on have length {length}",
                 grouped(after),
                 grouped(before)
             );
@@ -60,13 +60,13 @@ async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<Exit
         }
         SpaceCommand::Import { file } => moving::import(service, &file).await?,
         SpaceCommand::ImportUsed { name, file } => {
-            // An empty file would not ask for it.
+            // Fails if the keyspace does not exist; the import of an empty file would not.
             service.report(&name).await?;
             return super::import::run(service, &name, &file, ImportInto::Used).await;
         }
         SpaceCommand::Bounds { name, from, to, json } => {
             let Some(bounds) = service.bounds(&name, from, to).await? else {
-                bail!("there is no key of `{name}` from {from} to {to}");
+                bail!("`{name}` has no keys from {from} to {to}");
             };
             if json {
                 println!("{}", serde_json::to_string_pretty(&bounds)?);
@@ -112,7 +112,7 @@ async fn create(
     show::run(service, name, json).await
 }
 
-/// Asks for what cannot be undone.
+/// Asks the user to confirm what cannot be undone.
 fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         let problem = "this cannot be undone; pass --yes to confirm";

@@ -1,11 +1,10 @@
-//! `keymill store`: is this store safe to lease from, and is its schema up to date.
+//! `keymill store`: whether a store is safe to lease from, its schema, and its identity.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use comfy_table::{ContentArrangement, Table, presets};
-use keymill_engine::operations::ServiceError;
-use keymill_engine::store::{Opening, Verdict};
+use keymill_engine::operations::{OpenedStore, Opening, Verdict};
 
 use super::open_store;
 use crate::config::Config;
@@ -21,8 +20,8 @@ pub(super) enum StoreCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Bring the schema up to date, as `serve` does when it starts: for instances that run as a
-    /// database user who may not change it
+    /// Update the schema, as `serve` does when it starts; needed if instances run as a database user
+    /// who may not change it
     #[command(
         after_help = "Example:\n  keymill store migrate --store postgres://owner@db1/keymill"
     )]
@@ -40,11 +39,11 @@ pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result
     }
 }
 
-/// Prints the store's identity, and creates the store where there is none: an export is for one store.
+/// Prints the store's identity. Creates the store if there is none, because an export names its target.
 async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(config, opening).await?;
-    let identity = store.admin.identity().await.map_err(ServiceError::from)?;
+    let identity = store.identity().await?;
     println!("{identity}");
     Ok(ExitCode::SUCCESS)
 }
@@ -52,9 +51,9 @@ async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, migrate: false, ..Opening::default() };
     let store = open_store(config, opening).await?;
-    let applied = store.admin.migrate().await.map_err(ServiceError::from)?;
+    let applied = store.migrate().await?;
     if applied.is_empty() {
-        eprintln!("keymill: the schema of {} is up to date", store.admin.place().location);
+        eprintln!("keymill: the schema of {} is up to date", store.place().location);
     }
     for name in applied {
         println!("{name}");
@@ -62,14 +61,13 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks at the store as it is: nothing is created or changed, not even the data directory.
+/// Checks the store as it is: nothing is created or changed, not even the data directory.
 async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let existing = config.require_existing;
     let secret_given = config.secret.is_some() && !config.new_store && !existing;
     let create = !existing && !secret_given;
     let opening = Opening { create, secret_given, allow_unsafe: true, migrate: false };
-    let checked = keymill_engine::store::check(&config.store, opening).await;
-    let (place, findings) = checked.map_err(ServiceError::from)?;
+    let (place, findings) = OpenedStore::look(&config.store, opening).await?;
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
     if json {
         println!("{}", serde_json::to_string_pretty(&findings)?);

@@ -1,4 +1,4 @@
-//! `keymill take`: keys with no server.
+//! `keymill take`: keys without a server.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use super::output::Data;
 use super::{WrongUsage, check_safety, open_service, unknown};
 use crate::config::Config;
 
-/// How many bytes of keys wait to be written: what is lost of them where the reader has gone.
+/// How many bytes of keys are buffered; they are lost if the reader is gone.
 const BUFFER: usize = 1 << 14;
 
 pub(super) async fn run(
@@ -28,7 +28,7 @@ pub(super) async fn run(
     let service = open_service(&config, allow_unsafe_store).await?;
     check_safety(&service.check().await?, allow_unsafe_store)?;
     if let Some(wanted) = wanted {
-        // The default keyspace, or one of the settings file: created where it is missing.
+        // The default keyspace, or one in the settings file, is created if it is missing.
         if service.ensure_space(&name, &wanted).await?.made {
             note!("keymill: created the keyspace `{name}`");
         }
@@ -52,13 +52,13 @@ pub(super) async fn run(
     written?;
     if taken < count {
         let (taken, count) = (grouped(taken), grouped(count));
-        eprintln!("keymill: the keyspace `{name}` ended after {taken} of {count} keys");
+        eprintln!("keymill: the keyspace `{name}` has no more keys; took {taken} of {count}");
         return Ok(ExitCode::from(4));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to say of a keyspace that does not exist: a number was probably meant as a count.
+/// The error for a keyspace that does not exist. If its name is a number, that was probably meant as a count.
 async fn refuse_unknown(service: &Service, name: &str) -> anyhow::Error {
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
         let problem = format!(
@@ -72,7 +72,7 @@ async fn refuse_unknown(service: &Service, name: &str) -> anyhow::Error {
             "there is no keyspace `{name}`; did you mean `{similar}`? If not, {create}"
         ),
         None => anyhow::anyhow!(
-            "there is no keyspace `{name}`; {create}, or see `keymill space list` for the keyspaces there are"
+            "there is no keyspace `{name}`; {create}, or list all keyspaces with `keymill space list`"
         ),
     }
 }
@@ -80,9 +80,9 @@ async fn refuse_unknown(service: &Service, name: &str) -> anyhow::Error {
 /// Keys on their way to standard output: one per line, or one JSON object of them all.
 struct Keys {
     to: BufWriter<Data>,
-    /// The keyspace, where JSON is wanted.
+    /// The keyspace, if JSON is wanted.
     json: Option<String>,
-    /// Whether the object has been opened.
+    /// Whether the JSON object has been opened.
     begun: bool,
 }
 
@@ -102,8 +102,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Writes what waits. An object that has been opened is closed, also where the take failed: what is
-    /// in it has been taken.
+    /// Writes what is buffered. An object that has been opened is closed even if the take failed, because
+    /// the keys in it are taken.
     fn end(&mut self) -> io::Result<()> {
         if self.begun {
             self.to.write_all(b"]}\n")?;

@@ -1,4 +1,4 @@
-//! What to do about a keyspace that does not exist: the name that was probably meant, or where to look.
+//! Advice for a keyspace that does not exist: the name that was probably meant, and how to list all.
 //!
 //! Every command that names a keyspace runs inside [`advised`]. Nothing here changes whether a command fails.
 
@@ -7,7 +7,7 @@ use keymill_engine::operations::{Service, ServiceError};
 use super::WrongUsage;
 use crate::config::closest;
 
-/// Runs a command, and adds advice to its failure where that is an unknown keyspace.
+/// Runs a command, and adds advice to its error if that is an unknown keyspace.
 pub(super) async fn advised<T>(
     service: &Service,
     done: impl Future<Output = anyhow::Result<T>>,
@@ -21,10 +21,10 @@ pub(super) async fn advised<T>(
         Some(similar) => format!("did you mean `{similar}`? "),
         None => String::new(),
     };
-    Err(anyhow::anyhow!("{error:#}; {advice}`keymill space list` shows the keyspaces there are"))
+    Err(anyhow::anyhow!("{error:#}; {advice}`keymill space list` lists all keyspaces"))
 }
 
-/// The failure of a command of two arguments. Where only the second one is a keyspace, they were swapped.
+/// The error of a command with two arguments. If only the second one is a keyspace, they were swapped.
 pub(super) async fn or_swapped(
     error: anyhow::Error,
     service: &Service,
@@ -49,7 +49,7 @@ pub(super) async fn similar(service: &Service, name: &str) -> Option<String> {
     closest(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// The keyspaces there are; none where the store cannot tell, because the failure itself matters more.
+/// All keyspaces; none if the store cannot be read, because the original error matters more.
 async fn names(service: &Service) -> Vec<String> {
     service.space_names().await.unwrap_or_default()
 }

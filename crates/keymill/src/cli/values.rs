@@ -1,12 +1,12 @@
-//! Values of arguments: how each is read, and what is said where it cannot be.
+//! Values of arguments: how each is parsed, and the error if it cannot be.
 //!
-//! The arguments of the commands name these as their parsers.
+//! The arguments of the commands use these as their parsers.
 
 use keymill_engine::operations::check_caller;
 
 use crate::front::time;
 
-/// Reads how many keys are wanted.
+/// Reads a number of keys.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(count) if count > 0 => Ok(count),
@@ -14,7 +14,7 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads who keys are for.
+/// Reads the caller that keys are for.
 pub(super) fn caller(text: &str) -> Result<String, String> {
     match check_caller(text) {
         Ok(()) => Ok(text.to_owned()),
@@ -22,7 +22,7 @@ pub(super) fn caller(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads whose keys are wanted.
+/// Reads the caller whose keys are listed.
 pub(super) fn wanted_caller(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("must not be empty; leave it out for the keys of all callers".to_owned());

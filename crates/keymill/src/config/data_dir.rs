@@ -1,10 +1,10 @@
-//! The data directory: where it is if no setting says so.
+//! The data directory: where it is if it is not set.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The data directory, and the variable that names it, where no setting does.
+/// The data directory, and the variable that names it if no setting does.
 pub(super) fn data_dir(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<&'static str>)> {
     let named = |variable: &str| std::env::var_os(variable).filter(|it| !it.is_empty());
     let (path, variable) = if let Some(path) = given {

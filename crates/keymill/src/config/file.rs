@@ -1,11 +1,11 @@
-//! The settings file: which one it is, and what is said where it cannot be read. What is in it, `settings` reads.
+//! The settings file: which one is read, and the error if it cannot be. `settings` parses it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Flags, LogFormat, WrongUsage};
 
-/// The file to read: the one named, else `keymill.toml` here, if there is one.
+/// The file to read: the one named, or else `keymill.toml` in the current folder, if it exists.
 pub(crate) fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     let named = flags.config.clone().or_else(|| std::env::var_os("KEYMILL_CONFIG").map(Into::into));
     if let Some(path) = named {
@@ -15,8 +15,8 @@ pub(crate) fn config_file(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     Ok(here.is_file().then_some(here))
 }
 
-/// How the log is to be written, also where the settings as a whole cannot be used: then their errors
-/// are written in the same way.
+/// The format of the log. It is found even if the settings are invalid, so that their errors are
+/// written in that format.
 pub(crate) fn log_format(flags: &Flags) -> LogFormat {
     let is_json = match std::env::var("KEYMILL_LOG_FORMAT") {
         Ok(format) => format == "json",
@@ -30,7 +30,7 @@ pub(crate) fn log_format(flags: &Flags) -> LogFormat {
     if is_json { LogFormat::Json } else { LogFormat::Text }
 }
 
-/// What to say of a settings file that cannot be read. One that a flag names and that does not exist is
+/// The error for a settings file that cannot be read. If a flag names one that does not exist, that is
 /// wrong usage.
 pub(super) fn unreadable(path: &Path, error: io::Error, flags: &Flags) -> anyhow::Error {
     let problem = format!("cannot read the settings in {}", path.display());

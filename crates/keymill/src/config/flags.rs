@@ -1,6 +1,6 @@
-//! What the command line says of the settings: the flags, and what the command does with the secret.
+//! Settings from the command line: the flags, and how the command uses the secret.
 //!
-//! `cli` fills it in; `settings` lays it over the file and the variables.
+//! `cli` fills them in; `settings` applies them over the file and the variables.
 
 use std::path::PathBuf;
 
@@ -25,17 +25,17 @@ pub struct Flags {
     pub require_existing: bool,
     /// `--allow-unsafe-store`
     pub allow_unsafe_store: bool,
-    /// What the command does with the secret.
+    /// How the command uses the secret.
     pub secret_use: SecretUse,
 }
 
-/// What a command does with the secret.
+/// How a command uses the secret.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum SecretUse {
-    /// It makes keys: there has to be one, and the first command makes it.
+    /// It makes keys, so there must be a secret; the first command creates one if none is set.
     #[default]
     Needed,
-    /// It needs the secret of some keyspaces only.
+    /// It needs the secret for some keyspaces only.
     IfGiven,
     /// It neither makes nor reads keys, and need not be able to read the file with the secret.
     Unneeded,

@@ -1,4 +1,4 @@
-//! The section `limits` of the settings, checked.
+//! Checks the section `limits` of the settings.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::settings::LimitSettings;
 use crate::front::http::UNSENT_MIN;
 use crate::server::ServerLimits;
 
-/// One answer is made in memory before it is sent.
+/// All keys of a take are drawn before its answer begins.
 pub(super) const COUNT_MAX: Max = Max { number: 10_000_000, text: "10,000,000" };
 pub(super) const CONNECTIONS_MAX: Max = Max { number: 1_000_000, text: "1,000,000" };
 
-/// The most that a setting may be, and how messages write it.
+/// The maximum of a setting, and how messages write it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Max {
     pub(super) number: u32,
@@ -53,8 +53,8 @@ impl LimitSettings {
         Ok(within(setting, self.connections_per_address_max, CONNECTIONS_MAX)? as usize)
     }
 
-    /// How much of large answers may be made and not sent. Less than the least would hold up the few answers
-    /// that there is room for.
+    /// How many bytes of large answers may wait to be sent. With less than the minimum, only a few answers
+    /// could be sent at once.
     pub(super) fn unsent_max(&self) -> anyhow::Result<usize> {
         let bytes = self.unsent_max_bytes;
         if bytes < UNSENT_MIN {
@@ -69,7 +69,7 @@ fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
         Ok(time) if time >= Duration::from_millis(1) && time <= Duration::from_secs(86_400) => {
             Ok(time)
         }
-        _ => bail!("{setting} is {seconds}: it must be from 0.001 to 86400"),
+        _ => bail!("{setting} must be from 0.001 to 86400, not {seconds}"),
     }
 }
 
@@ -79,7 +79,7 @@ fn seconds_or_none(setting: &str, given: f64) -> anyhow::Result<Duration> {
 
 fn within(setting: &str, value: u32, max: Max) -> anyhow::Result<u32> {
     if !(1..=max.number).contains(&value) {
-        bail!("{setting} is {value}: it must be from 1 to {}", max.text);
+        bail!("{setting} must be from 1 to {}, not {value}", max.text);
     }
     Ok(value)
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_is_written_as_it_is() {
+    fn a_maximum_is_written_as_it_is() {
         for max in [COUNT_MAX, CONNECTIONS_MAX] {
             assert_eq!(max.text.replace(',', "").parse(), Ok(max.number));
         }

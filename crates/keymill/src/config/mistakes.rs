@@ -1,6 +1,6 @@
 //! Mistakes in settings, in plain words: what is wrong, in which line, and what was probably meant.
 //!
-//! `settings` calls it with what the parser says. A line is never quoted: it may hold a password.
+//! `settings` calls it with the parser's error. A line is never quoted, because it may hold a password.
 
 use keymill_engine::space::LENGTH_MAX;
 
@@ -18,7 +18,7 @@ pub(super) fn in_file(text: &str, error: &toml::de::Error) -> String {
     format!("line {}: {}", before + 1, in_words(key, error.message()))
 }
 
-/// What is wrong with the value of a variable, which is of the right type.
+/// What is wrong with the value of a variable that has the right type.
 pub(super) fn in_variable(variable: &str, text: &str, message: &str) -> String {
     match message.split_once(", expected ") {
         Some((found, _)) if found.starts_with("invalid value: integer") => {
@@ -49,7 +49,7 @@ fn in_words(key: &str, message: &str) -> String {
     else {
         return message.to_owned();
     };
-    // The parser says of what type it is, too: integer `3`, string "x".
+    // The parser names the type as well: integer `3`, string "x".
     let found = match found.find(['`', '"']) {
         Some(value) => format!("`{}`", found[value..].trim_matches(['`', '"'])),
         None => match found {
@@ -87,7 +87,7 @@ fn unknown_setting(rest: &str) -> String {
     if let Some(known) = closest(unknown, known) {
         return format!("unknown setting `{unknown}`; did you mean `{known}`?");
     }
-    // It may stand in the wrong section.
+    // It may be in the wrong section.
     let elsewhere = VARIABLES.iter().find(|(_, name, _)| *name == unknown);
     match elsewhere {
         Some(("", name, _)) => format!(

@@ -1,7 +1,7 @@
 //! Where each setting comes from: a default, the file, a variable or a flag.
 //!
-//! `Config::load` notes it while it lays one over the other; `config show` prints it, and a wrong
-//! value is reported under the name that it was given by.
+//! `Config::load` records it while it applies one over the other; `config show` prints it, and an error
+//! about a value names the flag, variable or setting that it came from.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::Flags;
 /// Where a setting comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody has set it.
+    /// It is not set.
     Default,
     /// The settings file.
     File,
@@ -45,13 +45,13 @@ impl Origins {
         self.file.as_deref()
     }
 
-    /// Notes the settings of a file.
+    /// Records the settings of a file.
     pub(super) fn add_file(&mut self, path: PathBuf, content: &toml::Table) {
         self.file = Some(path);
         self.add_table("", content);
     }
 
-    /// Notes the settings that flags set.
+    /// Records the settings that flags set.
     pub(super) fn add_flags(&mut self, flags: &Flags) {
         for (path, flag, is_set) in [
             ("listen", "--listen", flags.listen.is_some()),
@@ -72,7 +72,7 @@ impl Origins {
         self.by_path.insert(path.to_owned(), origin);
     }
 
-    /// An error about the value of a setting, under the name that it was given by.
+    /// An error about the value of a setting, with the flag, variable or setting that it came from.
     pub(super) fn blame(&self, path: &str, error: anyhow::Error) -> anyhow::Error {
         match self.of(path) {
             Origin::Flag(flag) => WrongUsage(format!("{flag}: {error:#}")).into(),

@@ -93,13 +93,13 @@ pub struct AliasSettings {
 }
 
 impl Settings {
-    /// Reads a settings file. What is wrong is named with its line; a setting that does not exist, with
-    /// the one that was probably meant.
+    /// Reads a settings file. An error names the line, and for an unknown setting the one that was probably
+    /// meant.
     pub fn parse(text: &str) -> anyhow::Result<Settings> {
         toml::from_str(text).map_err(|error| anyhow!(mistakes::in_file(text, &error)))
     }
 
-    /// Lays `KEYMILL_*` variables over the file; the settings that they set, with their names.
+    /// Applies `KEYMILL_*` variables over the file. Returns the settings that they set, each with its variable.
     pub fn overlay_environment(
         &mut self,
         variable: impl Fn(&str) -> Option<String>,
@@ -119,7 +119,7 @@ impl Settings {
                 .parse(&text, place.get(*name))
                 .map_err(|wanted| anyhow!("{variable_name} must be {wanted}, not `{text}`"))?;
             place.insert((*name).to_owned(), value);
-            // One at a time, so that it is known which of them is wrong.
+            // One at a time, so that an error can name the variable.
             *self = table.try_into().map_err(|error: toml::de::Error| {
                 anyhow!(mistakes::in_variable(&variable_name, &text, error.message()))
             })?;
@@ -128,7 +128,7 @@ impl Settings {
         Ok(overlaid)
     }
 
-    /// Lays flags over the rest.
+    /// Applies flags over everything else.
     pub fn overlay_flags(&mut self, flags: &Flags) {
         if let Some(listen) = &flags.listen {
             self.listen.clone_from(listen);

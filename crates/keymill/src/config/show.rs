@@ -86,8 +86,8 @@ impl Config {
     }
 }
 
-/// Collects a section and those below it. One that says nothing counts too: it may be a keyspace with
-/// all defaults.
+/// Collects a section and those below it. An empty one counts, too: it may be a keyspace with all
+/// defaults.
 fn collect(path: &str, table: &toml::Table, sections: &mut Vec<Section>) {
     let mut values = Vec::new();
     for (name, value) in table {

@@ -1,7 +1,7 @@
-//! `KEYMILL_*` variables: which there are, how their texts are read, and a refusal of those that nobody reads or
-//! can read, because they would silently change nothing.
+//! `KEYMILL_*` variables: which there are, how their values are parsed, and errors for those that are unknown or not
+//! UTF-8, which would otherwise be ignored silently.
 //!
-//! `Config::load` calls the refusals before anything else is done with the environment; `settings` reads the rest.
+//! `Config::load` checks them before it uses the environment; `settings` applies them.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use super::mistakes::closest;
 
 use VariableKind::{List, Number, Switch, Text};
 
-/// What a variable's text is read as.
+/// The type of a variable's value.
 pub(super) enum VariableKind {
     Text,
     /// Whole, unless the setting has a fraction.
@@ -56,7 +56,7 @@ pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
 ];
 
 impl VariableKind {
-    /// Reads a value; otherwise says what it must be. `present` is what the setting is without it.
+    /// Parses a value, or returns what it must be. `present` is the setting's current value.
     pub(super) fn parse(
         &self,
         text: &str,
@@ -97,10 +97,10 @@ pub(super) fn variable_name(section: &str, name: &str) -> String {
 
 const PREFIX: &str = "KEYMILL_";
 
-/// Variables that are no settings, but read all the same.
-const OTHERS: &[&str] = &["KEYMILL_ADMIN_TOKEN", "KEYMILL_CONFIG", "KEYMILL_SECRET"];
+/// Variables that are read although they are not settings.
+const OTHERS: &[&str] = &["KEYMILL_CONFIG", "KEYMILL_SECRET"];
 
-/// What variables begin with that belong to tests, proofs and benchmarks of keymill.
+/// Prefixes of variables that belong to keymill's tests, proofs and benchmarks.
 const FOREIGN: &[&str] = &["KEYMILL_BENCH_", "KEYMILL_SNOWFLAKE_", "KEYMILL_TEST_"];
 
 /// Refuses settings that are not text. The path in KEYMILL_CONFIG may be any bytes.
@@ -124,7 +124,7 @@ pub(super) fn refuse_unreadable(
     Ok(())
 }
 
-/// Refuses variables that look like settings and are none.
+/// Refuses variables that look like settings but are not.
 pub(super) fn refuse_unknown(
     variables: impl Iterator<Item = (String, String)>,
 ) -> anyhow::Result<()> {
@@ -148,8 +148,8 @@ pub(super) fn refuse_unknown(
     Ok(())
 }
 
-/// Whether Kubernetes has set a variable for a service that is called `keymill` or `keymill-…`: it
-/// tells every pod of the namespace where that listens.
+/// Whether Kubernetes has set a variable for a service that is called `keymill` or `keymill-…`. It
+/// does so in every pod of the namespace, to say where the service listens.
 fn is_service_link(name: &str, value: &str) -> bool {
     let is_of_port = || {
         let behind = name.split_once("_PORT_").map(|(_, behind)| behind);
@@ -161,7 +161,7 @@ fn is_service_link(name: &str, value: &str) -> bool {
         || is_of_port()
 }
 
-/// What was probably meant.
+/// The variable that was probably meant.
 fn hint(unknown: &str, settings: &[String]) -> String {
     let own = unknown.strip_prefix(PREFIX).unwrap_or(unknown);
     if own.starts_with("SPACES_") {
@@ -173,7 +173,7 @@ fn hint(unknown: &str, settings: &[String]) -> String {
         .iter()
         .find(|(_, name, _)| name.to_uppercase() == own)
         .map(|(section, name, _)| variable_name(section, name));
-    // Without the prefix, which they all share: it would make any two of them alike.
+    // Without the prefix, which they all share and which would make any two of them similar.
     let known = settings.iter().map(String::as_str).chain(OTHERS.iter().copied());
     let close = closest(own, known.filter_map(|known| known.strip_prefix(PREFIX)));
     let meant = match own {
@@ -200,6 +200,7 @@ mod tests {
         check("KEYMILL_PORT", "8081", Some("did you mean KEYMILL_LISTEN?"));
         check("KEYMILL_SPACES_LINKS_LENGTH", "7", Some("`keymill space create`"));
         check("KEYMILL_QQQ", "x", Some("config show --default"));
+        check("KEYMILL_ADMIN_TOKEN", "x", Some("unknown variable"));
     }
 
     #[test]

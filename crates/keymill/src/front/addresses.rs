@@ -46,7 +46,7 @@ impl AddressRules {
             if !self.is_trusted(client) {
                 break;
             }
-            // A proxy that hides its client behind a word is the last one that is known.
+            // A proxy that names no address is the last one that is known.
             let Some(address) = parse_forwarded(entry.trim()) else { break };
             client = address;
         }
@@ -71,7 +71,7 @@ pub fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// An address with all bits behind the prefix cleared.
+/// An address with all bits after the prefix cleared.
 fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     let prefix = u32::from(prefix);
     match address {
@@ -116,11 +116,11 @@ impl FromStr for Network {
         };
         if masked(address, prefix) != address {
             return Err(format!(
-                "`{text}` has bits set behind its prefix; did you mean {}/{prefix}?",
+                "`{text}` has bits set after its prefix; did you mean {}/{prefix}?",
                 masked(address, prefix)
             ));
         }
-        // Peers of IPv4 are compared as such, also where the socket shows them as IPv6.
+        // IPv4 peers are compared as such, even if the socket shows them as IPv6.
         match address.to_canonical() {
             first @ IpAddr::V4(_) if address.is_ipv6() => {
                 let prefix = prefix.checked_sub(96).ok_or_else(refuse)?;

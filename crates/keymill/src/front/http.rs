@@ -22,6 +22,7 @@ mod params;
 mod pieces;
 mod pool;
 mod problem;
+mod request_body;
 mod single;
 mod spaces;
 mod take;
@@ -31,15 +32,14 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body as AxumBody;
 use axum::routing::{any, get, post};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Either, Full, Limited};
-use hyper::body::{Body as _, Incoming};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response};
 use keymill_engine::operations::Service;
@@ -57,13 +57,12 @@ use crate::front::addresses::AddressRules;
 use crate::metrics::{Metrics, Refusal, Route};
 use checks::Asked;
 use origin::{Origin, Origins};
+use request_body::RequestBody;
 use single::DefaultSpace;
 
-/// An answer's body: bytes that are there already; or whatever axum made, or is made in pieces.
+/// An answer's body: bytes that are ready, or a body that axum made or that is made in pieces.
 pub type Body = Either<Full<Bytes>, AxumBody>;
 
-/// How long a body may take to arrive.
-const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 /// How many imports may be under way at once.
 const IMPORTS_MAX: usize = 8;
 
@@ -87,11 +86,12 @@ pub(crate) struct State {
     origins: Arc<Origins>,
     /// Imports under way, each with lines in memory.
     imports: Arc<Semaphore>,
+    description: openapi::LastDescription,
     /// Whether the server was told to stop.
     stopping: Arc<AtomicBool>,
     /// How much of large answers may be in memory.
     budget: Arc<Budget>,
-    /// The connection that is answered; `None` where nobody said.
+    /// The connection that is answered, if it is known.
     line: Option<Arc<Line>>,
 }
 
@@ -108,6 +108,7 @@ impl Http {
             address_rules: Arc::default(),
             origins: Arc::new(Origins::new()),
             imports,
+            description: openapi::LastDescription::default(),
             stopping: Arc::default(),
             budget: Budget::new(UNSENT_MAX),
             line: None,
@@ -128,7 +129,7 @@ impl Http {
             .route("/v1/spaces/{space}/pool", post(problem::method_not_allowed))
             .route("/v1/leases", get(audit::leases))
             .route("/v1/instances", get(audit::instances))
-            // Answered above; here only so that a wrong method is told from a wrong path.
+            // Answered above; it is here so that a wrong method is not reported as a wrong path.
             .route("/get-key", get(problem::method_not_allowed))
             .route("/healthz", get(health::alive))
             .route("/readyz", get(health::ready))
@@ -166,14 +167,14 @@ impl Http {
         self.state.metrics.count_refused(refusal);
     }
 
-    /// The same with another budget for what is made of large answers and not sent yet, in bytes.
+    /// Sets how many bytes of large answers may wait in memory to be sent.
     pub fn with_unsent_max(mut self, bytes: usize) -> Http {
         self.state.budget = Budget::new(bytes);
         self
     }
 
-    /// The front for one connection of a client, and what has to learn how to cut that connection off. On
-    /// one that is reserved, only health checks and metrics are answered.
+    /// The front for one connection of a client, and its [`Line`], which still has to be told how to cut the
+    /// connection off. On a reserved connection, only health checks and metrics are answered.
     pub(crate) fn for_connection(&self, client: IpAddr, is_reserved: bool) -> (Http, Arc<Line>) {
         let (mut http, line) = (self.clone(), Arc::<Line>::default());
         http.state.line = Some(line.clone());
@@ -181,7 +182,7 @@ impl Http {
         (http, line)
     }
 
-    /// Says from now on that this instance is not ready, so that balancers turn to others.
+    /// Reports from now on that this instance is not ready, so that load balancers use others.
     pub fn begin_stop(&self) {
         self.state.stopping.store(true, Ordering::Relaxed);
     }
@@ -197,7 +198,7 @@ impl Http {
         let mut answer = answer.unwrap_or_else(Problem::into_answer);
         asked.finish(&self.origin, &mut answer);
         if is_head {
-            // Over HTTP/2 nobody else would leave it out.
+            // Over HTTP/2, nothing else would remove it.
             *answer.body_mut() = Either::Left(Full::default());
         }
         self.state.metrics.count(route, answer.status());
@@ -216,7 +217,7 @@ impl Http {
                     return (Route::Take, take::post(&self.state, &encoded_name, request).await);
                 }
                 "pool" => {
-                    // On the heap, like all that is rare: what a take moves about stays small.
+                    // On the heap, like everything rare, so that the future of a take stays small.
                     let import = Box::pin(pool::post(&self.state, &encoded_name, request));
                     return (Route::Other, import.await);
                 }
@@ -237,53 +238,34 @@ impl Http {
         let is_page = guard::is_page(request.uri().path());
         let can_repeat = request.method() == Method::GET;
         let (parts, body) = request.into_parts();
-        // What comes with a GET has no meaning, so nobody waits for it.
+        // The body of a GET has no meaning, so it is not read.
         let body = match parts.method {
-            Method::GET | Method::HEAD => Bytes::new(),
+            Method::GET | Method::HEAD => RequestBody::default(),
             _ => self.state.read_body(body).await?,
         };
-        let request = Request::from_parts(parts, AxumBody::from(body));
+        let room = pieces::room_for_strings(&self.state, &body.bytes).await?;
+        let request = Request::from_parts(parts, AxumBody::from(body.bytes.clone()));
         let Ok(mut answer) = self.router.clone().oneshot(request).await;
         guard::add(answer.headers_mut(), is_page);
         let answer = answer.map(Either::Right);
-        if can_repeat { pieces::counted(&self.state, answer) } else { Ok(answer) }
-    }
-}
-
-impl State {
-    /// Reads a whole body, within its limits.
-    async fn read_body(&self, body: Incoming) -> Result<Bytes, Problem> {
-        if body.is_end_stream() {
-            return Ok(Bytes::new());
-        }
-        let body_max = self.body_max.load(Ordering::Relaxed);
-        // Before the first look at the body, which would ask for it where the client waits for
-        // `100 Continue`.
-        if body.size_hint().lower() > body_max as u64 {
-            return Err(Problem::body_too_large(body_max));
-        }
-        let limited = Limited::new(body, body_max).collect();
-        match tokio::time::timeout(BODY_TIME_MAX, limited).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(Problem::body_too_large(body_max))
-            }
-            Ok(Err(error)) => Err(Problem::bad_request("bad_body", error.to_string())),
-            Err(_) => Err(Problem::body_too_slow()),
+        match room {
+            Some(room) => Ok(pieces::sliced(&self.state, answer, room)),
+            None if can_repeat => pieces::counted(&self.state, answer),
+            None => Ok(answer),
         }
     }
 }
 
-/// An answer of bytes that are there already.
+/// An answer whose bytes are ready.
 fn full(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut answer = Response::new(Either::Left(Full::new(body.into())));
     label(answer.headers_mut(), HeaderValue::from_static(content_type));
     answer
 }
 
-/// Says what such an answer is, and that nobody may keep it.
+/// Sets the content type of such an answer, and forbids caching it.
 fn label(headers: &mut HeaderMap, content_type: HeaderValue) {
-    // Made once: `from_static` looks at every byte, wherever it is called.
+    // Made once, because `from_static` checks every byte on every call.
     static NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
     headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::CACHE_CONTROL, NO_STORE.clone());

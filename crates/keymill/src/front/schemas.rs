@@ -1,12 +1,12 @@
-//! What the description of the API says of types that the engine has.
+//! The engine's types, as the OpenAPI description shows them.
 //!
-//! The engine knows no API, and answers hold its own types, which write themselves as JSON. These have the same
-//! names and the same fields; only `utoipa` reads them, and none is ever made. A test of `http/openapi` compares
+//! The engine knows nothing about the API: answers contain its own types, which it writes as JSON. These have the
+//! same names and fields; only `utoipa` reads them, and no value of them is ever made. A test of `http/openapi` compares
 //! them with what the engine writes.
 
 use utoipa::ToSchema;
 
-/// Who holds a lease.
+/// A running process, which holds leases.
 #[derive(ToSchema)]
 pub struct Instance {
     /// A random ID: a process that is restarted is another instance.
@@ -21,13 +21,13 @@ pub struct Instance {
     pub started_at: String,
 }
 
-/// What a key is to its space.
+/// The state of a key.
 #[derive(ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It cannot be a key of this space.
+    /// It cannot be a key of this keyspace.
     Invalid,
-    /// It can be, and was not handed out.
+    /// It can be a key of this keyspace, and was not handed out.
     Unissued,
     /// It was granted to an instance, which may have handed it out.
     Leased,
@@ -37,7 +37,7 @@ pub enum State {
     Skipped,
     /// It is an alias.
     Alias,
-    /// It was in use before this space was.
+    /// It was already in use before the keyspace was created.
     Imported,
     /// It is available in the pool.
     Available,
@@ -49,10 +49,10 @@ pub enum State {
     Unknown,
 }
 
-/// How this instance is.
+/// Health of this instance.
 #[derive(ToSchema)]
 pub struct Health {
-    /// Whether every keyspace that was asked for can be served right now.
+    /// Whether every keyspace that was requested can be served right now.
     pub ready: bool,
     /// Current problems, including those that do not prevent the instance from serving.
     pub problems: Vec<HealthProblem>,
@@ -74,9 +74,9 @@ pub struct HealthProblem {
 pub struct Difference {
     /// The setting.
     pub setting: String,
-    /// What the store has.
+    /// The value in the store.
     pub stored: String,
-    /// What was asked for.
+    /// The value that was requested.
     pub asked: String,
 }
 
@@ -84,13 +84,13 @@ pub struct Difference {
 #[derive(ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// Granted to an instance, to make keys of.
+    /// Granted to an instance, to make keys from.
     Lease,
-    /// Skipped by `space advance`: which keys of it were handed out is not recorded.
+    /// Skipped by `space advance`; which of its keys were handed out is not recorded.
     Advance,
     /// Written into the pool of a keyspace.
     Fill,
-    /// The time in which an instance held a worker of a snowflake keyspace.
+    /// The time during which an instance held a worker number of a snowflake keyspace.
     Window,
 }
 

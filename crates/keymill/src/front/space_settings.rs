@@ -1,8 +1,8 @@
-//! The settings of a keyspace as somebody asks for them: on the command line, and in the description of the API.
+//! The settings of a keyspace in requests: for the command line, and for the description of the API.
 //!
-//! Each stands here once for both. The engine has them as `SpaceSpec`, which knows neither clap nor utoipa; the
-//! body of a request is read as that, `space create` comes through [`spec`]. Answers describe the same settings with
-//! the words that stand here (`http/openapi/parts.rs`). Values are checked by the engine.
+//! Each is described here once for both. The engine has them as `SpaceSpec`, which knows neither clap nor utoipa. The
+//! body of a request is read as that; `space create` converts them with [`spec`]. The settings in answers have the same
+//! descriptions (`http/openapi/parts.rs`). The engine checks the values.
 
 use jiff::Timestamp;
 #[cfg(feature = "cli")]
@@ -24,13 +24,13 @@ pub struct SpaceSettings {
     /// themselves [default: base62; decimal for plain integers, length 0]
     #[cfg_attr(feature = "cli", arg(long))]
     pub alphabet: Option<String>,
-    /// How many characters the number takes; 0 writes plain integers [default: 7]
+    /// Length of the key, without prefix and check; 0 writes plain integers [default: 7]
     #[cfg_attr(feature = "cli", arg(long))]
     pub length: Option<u8>,
     /// What every key begins with
     #[cfg_attr(feature = "cli", arg(long))]
     pub prefix: Option<String>,
-    /// A hyphen after every so many characters; 0 for none [default: 0]
+    /// Insert a hyphen after every N characters; 0 for none [default: 0]
     #[cfg_attr(feature = "cli", arg(long))]
     pub group: Option<u8>,
     /// Whether a check character ends every key [default: false]
@@ -43,18 +43,18 @@ pub struct SpaceSettings {
     /// The first number, below `step` [default: 0]
     #[cfg_attr(feature = "cli", arg(long))]
     pub offset: Option<u64>,
-    /// With kind digest: which inputs count as one [default: none]
+    /// With kind digest: how inputs are compared [default: none]
     #[cfg_attr(feature = "cli", arg(long))]
     pub normalize: Option<NormalizeName>,
     /// With kind snowflake: the bits of time, worker and sequence, such as 41/10/12 or
     /// 39/s8/w16@10ms, or twitter, sonyflake, instagram, javascript [default: 41/10/12]
     #[cfg_attr(feature = "cli", arg(long))]
     pub layout: Option<String>,
-    /// With kind snowflake: where time begins [default: 2025-01-01T00:00:00Z]
+    /// With kind snowflake: start of the time count (epoch) [default: 2025-01-01T00:00:00Z]
     #[cfg_attr(feature = "cli", arg(long, value_name = "TIME", value_parser = parse_epoch))]
     #[schema(value_type = Option<String>)]
     pub epoch: Option<Timestamp>,
-    /// With kind uuid: 7, in the order of time, or 4, random [default: 7]
+    /// With kind uuid: 7 (time-ordered) or 4 (random) [default: 7]
     #[cfg_attr(feature = "cli", arg(long, value_name = "VERSION"))]
     pub uuid_version: Option<u8>,
     /// The first ordinal to grant, for a keyspace that moves here from another store; only when it
@@ -67,7 +67,7 @@ pub struct SpaceSettings {
     /// The most keys an instance leases at once; changeable [default: 100000000]
     #[cfg_attr(feature = "cli", arg(long))]
     pub lease_size_max: Option<u64>,
-    /// For how many seconds of demand an instance holds keys; changeable [default: 900]
+    /// Seconds of demand to keep leased in memory; changeable [default: 900]
     #[cfg_attr(feature = "cli", arg(long))]
     pub horizon_seconds: Option<u64>,
     /// Whether keys that the blocklist matches are skipped; changeable [default: true]
@@ -77,24 +77,25 @@ pub struct SpaceSettings {
     /// [default: batch]
     #[cfg_attr(feature = "cli", arg(long))]
     pub audit: Option<AuditName>,
-    /// Fill a pool that has fewer keys than this, once an instance has taken from it; with 0 only
-    /// `pool fill` does; changeable [default: 0]
+    /// Fill a pool that has fewer keys than this, once an instance has taken from it; 0 means never;
+    /// changeable [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
     pub low_water: Option<u64>,
-    /// How long a pool's key is valid once it is handed out; 0 for ever; changeable [default: 0]
+    /// How long a pool's key is valid once it is handed out; 0 means forever; changeable [default: 0]
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     pub ttl_seconds: Option<u64>,
-    /// With audit key, when a pool's keys that were reserved and not handed out are free again;
-    /// changeable [default: 300]
+    /// With audit key: how long a pool's keys stay reserved for an instance that does not hand them
+    /// out; changeable [default: 300]
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     pub reserve_seconds: Option<u64>,
-    /// With kind snowflake, how far ahead an instance holds its worker: how long it can continue
-    /// without the store, and how long the worker stays unused after a crash; changeable [default: 60]
+    /// With kind snowflake: how far ahead an instance holds its worker number, which is how long it can
+    /// continue without the store, and how long the number stays unused after a crash; changeable
+    /// [default: 60]
     #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
     pub window_seconds: Option<u64>,
 }
 
-/// Where a space's keys come from.
+/// Where a keyspace's keys come from.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[schema(as = Kind)]
@@ -104,8 +105,7 @@ pub enum KindName {
     Shuffled,
     /// Leased ordinals written as they are.
     Sequential,
-    /// Shuffled keys that are written out in advance, and keys that the user imports: rows that
-    /// move from one table to another.
+    /// Keys that are written into a table in advance: shuffled keys, and keys that the user imports.
     Pooled,
     /// Keys made from inputs: the same input always gives the same key.
     Digest,
@@ -115,17 +115,17 @@ pub enum KindName {
     Uuid,
 }
 
-/// Which inputs count as the same one.
+/// How inputs are compared.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[schema(as = Normalize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NormalizeName {
-    /// Those that are equal byte by byte.
+    /// Inputs are compared byte by byte.
     None,
-    /// URLs with one normal form by RFC 3986.
+    /// URLs are compared by their normal form (RFC 3986).
     Url,
-    /// URLs with one normal form once everything printable in them is decoded.
+    /// URLs are compared by their normal form, with everything printable decoded.
     UrlDecoded,
 }
 
@@ -135,22 +135,22 @@ pub enum NormalizeName {
 #[schema(as = Audit)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditName {
-    /// The leases and claims that they come from.
+    /// Only the leases and claims that they come from.
     Batch,
     /// Every key with its time and its caller, before it is handed out.
     Key,
 }
 
-/// What the engine understands, of settings that have the names of its own.
+/// Converts settings into the engine's type, which has the same names.
 ///
-/// It goes through JSON, so that no list of settings stands here again; a test gives every one of them.
+/// It goes through JSON, so that no list of settings is repeated here; a test sets every one of them.
 #[cfg(feature = "cli")]
 pub(crate) fn spec(settings: &impl Serialize) -> SpaceSpec {
     let json = serde_json::to_value(settings).expect("settings can be written as JSON");
     serde_json::from_value(json).expect("the engine has settings of these names and types")
 }
 
-/// Reads where the time of a keyspace begins. It is permanent, so it is never taken for another.
+/// Reads an epoch. It is permanent, so a text that is not exactly a time is refused.
 #[cfg(feature = "cli")]
 fn parse_epoch(text: &str) -> Result<Timestamp, String> {
     super::time::read(text).ok_or_else(|| format!("must be {}", super::time::TIME))

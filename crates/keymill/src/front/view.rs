@@ -1,10 +1,11 @@
-//! The shapes of JSON answers and questions.
+//! The JSON of answers.
 
 use jiff::Timestamp;
 use keymill_engine::instance::Instance;
-use keymill_engine::operations::{Explanation, SpaceReport, State};
+use keymill_engine::operations::{
+    Explanation, InstanceRecord, LeaseRecord, Purpose, SpaceReport, State,
+};
 use keymill_engine::space::{Definition, Tuning};
-use keymill_engine::store::{InstanceRecord, LeaseRecord, Purpose};
 use serde::{Serialize, Serializer};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -12,11 +13,11 @@ use super::http::UsedView;
 use super::schemas;
 use super::space_settings::SpaceSettings;
 
-/// A number that JavaScript reads right: beyond 2^53 it is written as a string.
+/// A number that JavaScript reads correctly: above 2^53 it is written as a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SafeNumber(pub u128);
 
-/// Keys taken.
+/// Keys that were taken.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Keys {
     /// The keyspace they belong to.
@@ -36,35 +37,35 @@ pub struct SpaceView {
     #[serde(flatten)]
     #[schema(value_type = SpaceHistory)]
     tuning: Tuning,
-    /// The fingerprint of the secret that the keys are made with, if there is one.
+    /// The fingerprint of the secret that its keys are made with, if they need one.
     fingerprint: Option<String>,
-    /// Whether it hands out no more keys, for good or until its import is complete.
+    /// Whether it is sealed; during an import, temporarily.
     sealed: bool,
     #[schema(value_type = String)]
     /// When it was created.
     created_at: Timestamp,
-    /// How many keys this keyspace has in all; with kind `snowflake`, how many ticks of time, here
-    /// and in `leased` and `remaining`.
+    /// How many keys this keyspace has in total. With kind `snowflake`, this, `leased` and `remaining`
+    /// are numbers of ticks of time.
     capacity: SafeNumber,
-    /// The lowest ordinal never granted; with kind `snowflake`, the tick that workers are held to.
+    /// The lowest ordinal never granted; with kind `snowflake`, the tick until which workers are held.
     next: SafeNumber,
-    /// Granted to instances, and perhaps handed out.
+    /// Keys granted to instances, which may have handed them out.
     leased: SafeNumber,
     /// Aliases, keys in use elsewhere and digests on record.
     named: SafeNumber,
-    /// Not yet granted.
+    /// Keys not yet granted.
     remaining: SafeNumber,
     /// Keys in the pool, if the keyspace has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<SafeNumber>,
-    /// In this instance's memory, ready to be taken.
+    /// Keys in this instance's memory, ready to be taken.
     at_hand: SafeNumber,
     /// The chance that a guess hits a key that may be in use.
     density: f64,
-    /// Keys a second that this instance hands out at present.
+    /// Keys per second that this instance currently hands out.
     rate: f64,
-    /// Keys a second that all instances leased, on average since the keyspace was made, over an
-    /// hour at least.
+    /// Keys per second that all instances leased, on average since the keyspace was created, over at
+    /// least an hour.
     leased_rate: f64,
     /// When the keyspace will be used up at that rate.
     #[schema(value_type = Option<String>)]
@@ -75,14 +76,14 @@ pub struct SpaceView {
     runs_out_at: Option<Timestamp>,
 }
 
-/// What answers say of a keyspace among its settings, and nobody sets: only for the description.
+/// Fields of a keyspace in answers that cannot be set; only for the description.
 #[derive(ToSchema)]
 pub struct SpaceHistory {
-    /// The lengths of later generations, each longer than the one before: takes move on to it
-    /// when that one ends.
+    /// The lengths of the longer keys that were added, in the order in which they are used: each when
+    /// the keys before it are used up.
     #[schema(required = false)]
     pub grown: Vec<u8>,
-    /// Where the keyspace comes from, while it is being imported: until then it is sealed.
+    /// The store and keyspace that it is being imported from; it is sealed until the import is complete.
     pub importing: Option<String>,
     /// The one store that the keyspace was exported for.
     pub exported_for: Option<String>,
@@ -91,7 +92,7 @@ pub struct SpaceHistory {
 /// A page of keyspaces.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Spaces {
-    /// In the order of their names.
+    /// The keyspaces, ordered by name.
     pub(super) spaces: Vec<SpaceView>,
     /// Pass this as `after` to get the next page; absent on the last page.
     pub(super) next: Option<String>,
@@ -111,7 +112,7 @@ pub struct ExplanationView {
     /// Its ordinal: it is the n-th key of the keyspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     ordinal: Option<SafeNumber>,
-    /// What the shape writes, before it is shuffled; counted anew for keys of each length.
+    /// The number behind the key, before shuffling; counted separately for keys of each length.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<SafeNumber>,
     /// When it was made; known for snowflake IDs and UUIDs of version 7.
@@ -146,7 +147,7 @@ pub struct LeaseView {
     end: SafeNumber,
     #[schema(value_type = schemas::Purpose)]
     purpose: Purpose,
-    /// Where drawing ended, once the lease is closed.
+    /// The first ordinal of the lease that was not used, once the lease is closed.
     closed_at_ordinal: Option<SafeNumber>,
     /// The instance that it was granted to.
     #[schema(value_type = schemas::Instance)]
@@ -162,7 +163,7 @@ pub struct LeaseView {
 /// A page of leases.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Leases {
-    /// By keyspace and then by age.
+    /// The leases, ordered by keyspace and then by age.
     pub(super) leases: Vec<LeaseView>,
     /// Pass this as `after` to get the next page; absent on the last page.
     pub(super) next: Option<String>,
@@ -171,7 +172,7 @@ pub(super) struct Leases {
 /// A page of instances.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Instances {
-    /// By age.
+    /// The instances, ordered by age.
     #[schema(value_type = Vec<schemas::InstanceRecord>)]
     pub(super) instances: Vec<InstanceRecord>,
     /// Pass this as `after` to get the next page; absent on the last page.
@@ -205,7 +206,7 @@ impl From<SpaceReport> for SpaceView {
 }
 
 impl ExplanationView {
-    /// What is known of a key of a space.
+    /// Where a key of a keyspace came from.
     pub fn new(space: &str, asked: &str, explanation: Explanation) -> ExplanationView {
         ExplanationView {
             space: space.to_owned(),

@@ -29,8 +29,13 @@ pub(super) struct Activity {
     /// Pieces of answers handed to hyper.
     pieces: Counter,
     asks_over_http2: AtomicBool,
-    /// Whether bytes came since the last request began or was answered: over HTTP/1, a header.
-    header_begun: AtomicBool,
+    /// Bytes other than line breaks since the last blank line, which ends a header and a body in chunks.
+    /// Over HTTP/1, those that are not the body of a request are the beginning of the next header.
+    bytes_since_blank: Counter,
+    /// Whether nothing has come since the last line break.
+    is_line_blank: AtomicBool,
+    /// The length of the last request's body, where it was announced.
+    body_len: Counter,
     is_write_blocked: AtomicBool,
     is_lingering: AtomicBool,
     order: AtomicU8,
@@ -79,19 +84,18 @@ pub(super) enum Order {
 impl Activity {
     /// Counts what was read.
     pub(super) fn read(&self, bytes: &[u8]) {
-        // A blank line behind a request is part of no header; clients of old send one.
+        self.look_for_blank_lines(bytes);
+        // A line break behind a request is part of no header; clients of old send one.
         if bytes.len() <= 2 && bytes.iter().all(|byte| b"\r\n".contains(byte)) {
             return;
         }
         self.bytes_read.add(bytes.len() as u64);
-        self.header_begun.store(true, Ordering::Relaxed);
     }
 
     /// Counts what was written.
     pub(super) fn wrote(&self, bytes: usize) {
         self.bytes_written.add(bytes as u64);
         self.is_write_blocked.store(false, Ordering::Relaxed);
-        self.header_begun.store(false, Ordering::Relaxed);
     }
 
     /// Notes that the client takes nothing more at present.
@@ -107,8 +111,13 @@ impl Activity {
     /// Counts a request whose header is complete.
     pub(super) fn request_started(&self, is_http2: bool) {
         self.started.add(1);
-        self.header_begun.store(false, Ordering::Relaxed);
+        self.body_len.set(0);
         self.asks_over_http2.store(is_http2, Ordering::Relaxed);
+    }
+
+    /// Notes how much of what comes behind the header of the request is its body.
+    pub(super) fn body_announced(&self, len: u64) {
+        self.body_len.set(len);
     }
 
     /// Counts a request that has its answer, or never will have one.
@@ -188,11 +197,32 @@ impl Activity {
             if has_opened { Phase::Quiet } else { Phase::Heading }
         } else if is(&self.is_write_blocked) {
             Phase::Unread
-        } else if started == 0 || is(&self.header_begun) {
+        } else if started == 0 || self.bytes_since_blank.get() > self.body_len.get() {
             Phase::Heading
         } else {
             Phase::Quiet
         }
+    }
+
+    fn look_for_blank_lines(&self, bytes: &[u8]) {
+        if bytes.ends_with(b"\r\n\r\n") {
+            // Nearly every read: a request without a body.
+            self.bytes_since_blank.set(0);
+            self.is_line_blank.store(true, Ordering::Relaxed);
+            return;
+        }
+        let mut since_blank = self.bytes_since_blank.get();
+        let mut is_line_blank = self.is_line_blank.load(Ordering::Relaxed);
+        for byte in bytes {
+            match byte {
+                b'\n' if is_line_blank => since_blank = 0,
+                b'\n' => is_line_blank = true,
+                b'\r' => {}
+                _ => (since_blank, is_line_blank) = (since_blank + 1, false),
+            }
+        }
+        self.bytes_since_blank.set(since_blank);
+        self.is_line_blank.store(is_line_blank, Ordering::Relaxed);
     }
 }
 
@@ -204,7 +234,11 @@ struct Counter {
 
 impl Counter {
     fn add(&self, more: u64) {
-        self.count.store(self.get().wrapping_add(more), Ordering::Relaxed);
+        self.set(self.get().wrapping_add(more));
+    }
+
+    fn set(&self, count: u64) {
+        self.count.store(count, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {

@@ -24,11 +24,16 @@ use crate::front::http::Http;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The most of a header that is read, and about the most of an answer that is kept for a client
-/// that does not read: as much as HTTP/2 allows a header to have here.
+/// The most of a header that is read over HTTP/1, and about the most of an answer that is kept for a
+/// client that does not read.
 const BUFFER_MAX: usize = 16 << 10;
 /// The most that one HTTP/2 stream buffers beyond the piece that it sends.
 const STREAM_BUFFER_MAX: usize = 64 << 10;
+/// The most that the headers of an HTTP/2 request may have, of which there are many at once.
+const HEADER_LIST_MAX: u32 = 8 << 10;
+/// How much a client may send of a body, and of all bodies of its connection, before somebody reads it.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 128 << 10;
 /// Requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 64;
 
@@ -65,7 +70,13 @@ pub(super) async fn serve(stream: StdTcpStream, served: Arc<Served>) -> Result<(
     });
     let mut protocols = auto::Builder::new(TokioExecutor::new());
     protocols.http1().header_read_timeout(None::<Duration>).max_buf_size(BUFFER_MAX);
-    protocols.http2().max_concurrent_streams(STREAMS_MAX).max_send_buf_size(STREAM_BUFFER_MAX);
+    protocols
+        .http2()
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_send_buf_size(STREAM_BUFFER_MAX)
+        .max_header_list_size(HEADER_LIST_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
     let mut connection = pin!(protocols.serve_connection(stream, answer));
     let mut is_ending = false;
     poll_fn(|context| {

@@ -154,6 +154,29 @@ mod tests {
     }
 
     #[test]
+    fn a_header_that_begins_behind_a_request_has_its_time_and_a_body_is_no_header() {
+        let together = |reads: &'static [&'static [u8]], body_len: u64| {
+            move |it: &Activity| {
+                it.read(reads[0]);
+                it.request_started(false);
+                it.body_announced(body_len);
+                reads[1..].iter().for_each(|bytes| it.read(bytes));
+                it.request_answered();
+                it.request_finished();
+                it.wrote(100);
+            }
+        };
+        check(together(&[b"GET / HTTP/1.1\r\n\r\nGET / HT"], 0), Order::Cut, HEADER);
+        check(together(&[b"GET /\n\n", b"G"], 0), Order::Cut, HEADER);
+        check(together(&[b"POST /\r\n\r\n{}"], 2), Order::End, IDLE);
+        check(together(&[b"POST /\r\n\r\n", b"{}\r\n"], 2), Order::End, IDLE);
+        check(together(&[b"POST /\r\n\r\n{}P"], 2), Order::Cut, HEADER);
+        // A body in chunks announces no length, and ends with a blank line as headers do.
+        let chunks = together(&[b"POST /\r\n\r\n", b"2\r\n{}\r\n", b"0\r\n\r", b"\n"], 0);
+        check(chunks, Order::End, IDLE);
+    }
+
+    #[test]
     fn an_idle_connection_that_does_not_end_is_cut_off() {
         let activity = Activity::default();
         answered(&activity);

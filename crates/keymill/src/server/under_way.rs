@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::{Response, Version};
+use hyper::{Request, Response, Version};
 
 use super::activity::Order;
 use super::connection::Served;
-use crate::front::http::{Body, Http};
+use crate::front::http::Body;
 
 /// A request that was begun and is not finished, until this is dropped.
 pub(super) struct UnderWay {
@@ -31,17 +31,20 @@ impl UnderWay {
     }
 
     /// Who answers it.
-    pub(super) fn http(&self) -> &Http {
-        &self.served.http
+    pub(super) fn http(&self) -> Front<'_> {
+        Front { served: &self.served }
     }
 
     /// Answers it. The answer is under way until hyper lets go of its body.
     pub(super) fn answer<B>(mut self, mut answer: Response<B>) -> Response<Answer<B>> {
         self.is_answered = true;
         self.served.activity.request_answered();
-        // HTTP/2 has a frame for this, and HTTP/1.0 closes unless told otherwise.
-        if self.version == Version::HTTP_11 && self.served.activity.order() >= Order::Close {
+        // HTTP/2 has a frame for this.
+        if self.version <= Version::HTTP_11 && self.served.activity.order() >= Order::Close {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            // Of another version than the request, hyper would add `keep-alive` for a client of HTTP/1.0
+            // that asked for it.
+            *answer.version_mut() = self.version;
         }
         answer.map(|body| Answer { body, under_way: self })
     }
@@ -53,6 +56,29 @@ impl Drop for UnderWay {
             self.served.activity.request_answered();
         }
         self.served.activity.request_finished();
+    }
+}
+
+/// The front as a request under way asks it: the length of the body is noted on the way.
+pub(super) struct Front<'a> {
+    served: &'a Served,
+}
+
+impl Front<'_> {
+    /// Answers a request at once, where that is possible. Every request is asked for here first.
+    pub(super) fn answer_now(&self, request: &mut Request<Incoming>) -> Option<Response<Body>> {
+        if let Some(len) = request.body().size_hint().exact() {
+            self.served.activity.body_announced(len);
+        }
+        self.served.http.answer_now(request)
+    }
+
+    /// Answers a request.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Infallible> {
+        self.served.http.answer(request).await
     }
 }
 

@@ -80,6 +80,27 @@ async fn keep_alive_lasts_for_the_idle_time_and_not_for_that_of_headers() {
 }
 
 #[tokio::test]
+async fn a_header_begun_behind_a_request_has_the_time_of_headers_and_not_the_idle_time() {
+    let limits =
+        ServerLimits { header_time_max: Duration::from_millis(100), ..ServerLimits::default() };
+    let instance = Instance::start_with(limits).await;
+    let post = "PUT /v1/spaces/default HTTP/1.1\r\nhost: k\r\ncontent-length: 2\r\n\r\n{}";
+    for request in [HEALTHZ, post] {
+        let mut stream = TcpStream::connect(instance.address).await.unwrap();
+        stream.write_all(format!("{request}GET /healthz HT").as_bytes()).await.unwrap();
+        let answer = read_to_end(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // A request alone, with or without a body, may be followed by silence for longer than that.
+        let mut stream = TcpStream::connect(instance.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_answer(&mut stream).await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        stream.write_all(HEALTHZ.as_bytes()).await.unwrap();
+        read_answer(&mut stream).await;
+    }
+}
+
+#[tokio::test]
 async fn silence_has_a_limit_of_its_own() {
     let limits =
         ServerLimits { first_byte_time_max: Duration::from_millis(100), ..ServerLimits::default() };

@@ -22,7 +22,7 @@ use std::time::Duration;
 use keymill::front::http::Http;
 use keymill::server::{self, ServerLimits};
 use keymill_core::Blocklist;
-use keymill_engine::operations::{Limits, Service, Setup};
+use keymill_engine::operations::{Limits, OpenedStore, Opening, Service, Setup};
 use keymill_engine::space::SpaceSpec;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,9 +59,7 @@ impl Instance {
         let file = || format!("sqlite:{}", folder.path().join("keymill.db").display());
         let url = store.unwrap_or_else(file);
         let setup = Setup {
-            store: keymill_engine::store::open(&url, keymill_engine::store::Opening::default())
-                .await
-                .unwrap(),
+            store: OpenedStore::open(&url, Opening::default()).await.unwrap(),
             data_dir: folder.path().to_owned(),
             secret: None,
             blocklist: Blocklist::builtin(),

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use keymill_core::Blocklist;
+use keymill_engine::internals::store::Store;
 use keymill_engine::operations::{Limits, Setup};
-use keymill_engine::store::Store;
 
 /// An instance on a store, without a blocklist. It beats often where it beats at all.
 pub(crate) fn setup(store: Store, data_dir: &Path) -> Setup {
     std::fs::create_dir_all(data_dir).unwrap();
     Setup {
-        store,
+        store: store.into(),
         data_dir: data_dir.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),

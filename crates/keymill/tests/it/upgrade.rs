@@ -9,8 +9,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use keymill_engine::internals::store::Opening;
 use keymill_engine::operations::Service;
-use keymill_engine::store::Opening;
 use rusqlite::Connection;
 
 use crate::cli::Place;
@@ -60,7 +60,7 @@ fn the_first_releases_keyspaces_go_on_where_they_ended() {
 async fn the_first_releases_inputs_keep_their_keys() {
     let (place, data_dir) = place(LATER, &[("floors.json", FLOORS), SHARED]);
     let url = format!("sqlite:{}", data_dir.join("keymill.db").display());
-    let store = keymill_engine::store::open(&url, Opening::default()).await.unwrap();
+    let store = keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
     let service = Service::start(setup(store, &data_dir)).await.unwrap();
     for (input, key) in [("https://example.com/a", "2zi0Mdi"), ("https://example.com/b", "bTP8tmW")]
     {

@@ -10,7 +10,7 @@ use keymill_engine::operations::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
 use super::confirmed;
 use crate::cli::figures::{counted, grouped};
 
-/// For how long IDs may be missing without a question.
+/// For how long a keyspace may have no IDs without asking first.
 const WAIT_UNASKED_SECONDS: i64 = 300;
 
 pub(super) async fn run(
@@ -40,7 +40,7 @@ pub(super) async fn run(
             timeline.time_of(next)
         ),
         None => note!(
-            "keymill: `{name}` goes on at ordinal {next}; skipped {}, and discarded keys \
+            "keymill: `{name}` continues at ordinal {next}; skipped {}, and discarded keys \
              that were returned unused",
             counted(next - plan.before.mark.next, "unused number", "unused numbers")
         ),
@@ -52,7 +52,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Says until when a snowflake keyspace has no IDs, if that is long.
+/// Prints until when a snowflake keyspace has no IDs, if that is long.
 fn tell_of_wait(plan: &AdvancePlan) -> anyhow::Result<bool> {
     let Some(timeline) = plan.before.definition.timeline()? else { return Ok(false) };
     let until = timeline.time_of(plan.next);
@@ -61,8 +61,8 @@ fn tell_of_wait(plan: &AdvancePlan) -> anyhow::Result<bool> {
         return Ok(false);
     }
     eprintln!(
-        "keymill: nothing shows how far `{}` had come, so it will issue no IDs until {until}. If every \
-         instance is stopped and its `window_seconds` was never above {}, --to TICK makes that shorter",
+        "keymill: it is unknown how far `{}` was used, so it will issue no IDs until {until}. If every \
+         instance is stopped and `window_seconds` was never above {}, pass --to TICK to shorten the wait",
         plan.before.name, plan.before.tuning.window_seconds
     );
     Ok(true)
@@ -77,8 +77,8 @@ fn read(mut keys: HighestKeys, file: &Path) -> anyhow::Result<HighestKeys> {
         Box::new(BufReader::new(opened))
     };
     for line in input.lines() {
-        let line = line.context("the keys in use cannot be read")?;
-        // The first one may begin with a byte order mark.
+        let line = line.context("cannot read the keys in use")?;
+        // The first line may begin with a byte order mark.
         let line = line.trim_start_matches('\u{feff}').trim();
         if !line.is_empty() {
             keys.add(line);
@@ -104,12 +104,13 @@ fn tell_of_keys(name: &str, keys: &HighestKeys) {
 fn tell_of_plan(plan: &AdvancePlan) {
     let (name, from) = (&plan.before.name, plan.before.mark.next);
     if !plan.highest.is_empty() {
-        eprintln!("keymill: the highest keys in use, aliases and imported keys left out:");
+        eprintln!("keymill: the highest keys in use, without aliases and imported keys:");
         for (ordinal, key) in &plan.highest {
             eprintln!("  {key}  ordinal {ordinal}");
         }
         eprintln!(
-            "keymill: beyond them, {} ordinals are skipped for keys that may be on their way",
+            "keymill: beyond them, {} ordinals are skipped for keys that may have been handed out but not \
+             yet saved",
             grouped(plan.in_flight)
         );
     }
@@ -118,8 +119,8 @@ fn tell_of_plan(plan: &AdvancePlan) {
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let share = (plan.next - from) as f64 * 100.0 / left as f64;
         eprintln!(
-            "keymill: `{name}` is at ordinal {from} and will go on at {}: {share:.4} % of what is left \
-             is skipped",
+            "keymill: `{name}` is at ordinal {from} and will continue at {}, skipping {share:.4} % of the \
+             remaining keys",
             plan.next
         );
     }

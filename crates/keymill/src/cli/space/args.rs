@@ -1,4 +1,4 @@
-//! What can be typed after `keymill space`.
+//! The arguments of `keymill space`.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use crate::front::space_settings::SpaceSettings;
 pub(in crate::cli) enum SpaceCommand {
     /// Create a keyspace; its key format cannot change later
     #[command(
-        after_help = "What is marked as changeable can be changed later with `keymill space set`.\n\nExamples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --length 0    plain integers: 0, 1, 2\n  keymill space create ids --kind snowflake --layout javascript\n  keymill space create ids --kind snowflake --layout twitter --epoch 2010-11-04T01:42:54.657Z\n  keymill space create events --kind uuid\n  keymill space create links --start 1500000    moved here from another store, where it was sealed"
+        after_help = "Settings that are marked as changeable can be changed later with `keymill space set`.\n\nExamples:\n  keymill space create links\n  keymill space create orders --alphabet base32 --length 8 --prefix ord_ --group 4 --check\n  keymill space create tickets --kind sequential --length 0    plain integers: 0, 1, 2\n  keymill space create ids --kind snowflake --layout javascript\n  keymill space create ids --kind snowflake --layout twitter --epoch 2010-11-04T01:42:54.657Z\n  keymill space create events --kind uuid\n  keymill space create links --start 1500000    continues a keyspace that was sealed in another store"
     )]
     Create {
-        /// Its name, never used before: a-z, 0-9, `-`, `_`
+        /// A name that was never used before: a-z, 0-9, `-`, `_`
         name: String,
         #[command(flatten)]
         spec: Box<SpaceSettings>,
@@ -35,21 +35,21 @@ pub(in crate::cli) enum SpaceCommand {
         after_help = "Examples:\n  keymill space show links\n  keymill space show links --json"
     )]
     Show {
-        /// Its name
+        /// The keyspace
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Give a keyspace longer keys, for when the present ones are used up
+    /// Add longer keys to a keyspace, for when the current ones are used up
     #[command(
-        after_help = "Takes continue with the longer keys when the last of the present ones is handed out, on every\ninstance and without a restart. This cannot be undone.\n\nExample:\n  keymill space grow links --length 8"
+        after_help = "Takes continue with the longer keys when the last of the current ones is handed out, on every\ninstance and without a restart. This cannot be undone.\n\nExample:\n  keymill space grow links --length 8"
     )]
     Grow {
-        /// Its name
+        /// The keyspace
         name: String,
-        /// The length of the new keys in characters, without prefix and check character; it must be
-        /// above the present length
+        /// The length of the new keys in characters, without prefix and check character; they must be
+        /// longer than the current ones
         #[arg(long)]
         length: u8,
     },
@@ -58,7 +58,7 @@ pub(in crate::cli) enum SpaceCommand {
         after_help = "After a backup was restored, run this before anything else. The keys that are skipped are never\nhanded out; keys that were returned unused are discarded, and so are the keys of a pool.\n\nIt skips to the highest ordinal that this data directory or a running instance has seen. If\nneither has seen anything, pass --to, or the keys in use with --beyond-keys.\n\nExamples:\n  keymill space advance links\n  keymill space advance links --to 1500000\n  psql -Atc 'SELECT key FROM links' | keymill space advance links --beyond-keys - --yes"
     )]
     Advance {
-        /// Its name
+        /// The keyspace
         name: String,
         /// Skip at least to this ordinal; in a snowflake keyspace, to this tick
         #[arg(long, value_name = "ORDINAL")]
@@ -81,7 +81,7 @@ pub(in crate::cli) enum SpaceCommand {
         after_help = "The keyspace is sealed first: from then on the old store hands out no more of its keys. The\nfile can be imported only into the store that --for names. It does not contain the secret; the\nnew store needs the same one (`keymill secret export`).\n\nExample:\n  keymill --store postgres://db/keymill store identity\n  keymill space export links --for 1f0c2a77d1e04b9a --seal > links.ndjson\n  keymill --store postgres://db/keymill space import links.ndjson"
     )]
     Export {
-        /// Its name
+        /// The keyspace
         name: String,
         /// The identity of the new store, as `keymill store identity` prints it
         #[arg(long = "for", value_name = "IDENTITY")]
@@ -103,7 +103,7 @@ pub(in crate::cli) enum SpaceCommand {
     },
     /// Import keys that are already in use, so that they are never handed out
     #[command(
-        after_help = "One key a line; blank lines are skipped. Lines that cannot be imported are reported by line\nnumber, and the rest is imported.\n\nExample:\n  psql -Atc 'SELECT key FROM links' | keymill space import-used links -"
+        after_help = "One key per line; blank lines are skipped. Lines that cannot be imported are reported by line\nnumber, and the rest is imported.\n\nExample:\n  psql -Atc 'SELECT key FROM links' | keymill space import-used links -"
     )]
     ImportUsed {
         /// The keyspace
@@ -117,7 +117,7 @@ pub(in crate::cli) enum SpaceCommand {
         after_help = "Examples:\n  keymill space bounds ids --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --json\n  keymill space bounds tickets --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"
     )]
     Bounds {
-        /// Its name
+        /// The keyspace
         name: String,
         /// Made or leased at this time or later
         #[arg(long, value_name = "TIME", value_parser = values::time)]
@@ -132,7 +132,7 @@ pub(in crate::cli) enum SpaceCommand {
     /// Seal a keyspace: it never hands out keys again
     #[command(after_help = "Example:\n  keymill space seal links")]
     Seal {
-        /// Its name
+        /// The keyspace
         name: String,
         /// Skip the confirmation
         #[arg(long)]
@@ -141,7 +141,7 @@ pub(in crate::cli) enum SpaceCommand {
     /// Change how a keyspace is served; its key format cannot change
     #[command(after_help = SET_EXAMPLES)]
     Set {
-        /// Its name
+        /// The keyspace
         name: String,
         #[command(flatten)]
         settings: SetArgs,

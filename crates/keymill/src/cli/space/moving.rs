@@ -21,8 +21,8 @@ pub(super) async fn export(
     let record = service.report(name).await?.record;
     if !record.sealed && !seal {
         bail!(
-            "`{name}` still hands out keys; pass --seal to seal it for good, so that the file knows of \
-             all of them"
+            "`{name}` still hands out keys; pass --seal to seal it for good, so that the file \
+             contains all of them"
         );
     }
     if !record.sealed {
@@ -42,7 +42,7 @@ pub(super) async fn export(
     let exported = written.await;
     progress.finish_and_clear();
     let exported = exported?;
-    // Also where the reader has gone: half an export is of no use.
+    // A reader that is gone is a failure here: half an export is of no use.
     if let Err(error) = out.flush() {
         bail!("cannot write the export: {error}");
     }
@@ -52,20 +52,20 @@ pub(super) async fn export(
 }
 
 pub(super) async fn import(service: &Service, file: &Path) -> anyhow::Result<()> {
-    // Twice: nothing is written before all of it was looked at.
+    // The file is read twice: it is checked as a whole before anything is written.
     let lines = || -> anyhow::Result<_> {
         let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
         Ok(BufReader::new(opened).lines())
     };
     let mut check = ExportCheck::default();
     for line in lines()? {
-        check.add(&line.context("the export cannot be read")?)?;
+        check.add(&line.context("cannot read the export")?)?;
     }
     check.finish()?;
     let progress = rows_bar();
     let mut moved = service.import_file();
     for line in lines()? {
-        let line = line.context("the export cannot be read")?;
+        let line = line.context("cannot read the export")?;
         if let Err(error) = moved.add(&line).await {
             progress.finish_and_clear();
             return Err(error.into());
@@ -76,7 +76,7 @@ pub(super) async fn import(service: &Service, file: &Path) -> anyhow::Result<()>
     let rows = counted(moved.rows(), "row", "rows");
     let record = moved.finish()?;
     note!(
-        "keymill: imported `{}` with {rows}; it goes on at ordinal {}",
+        "keymill: imported `{}` with {rows}; it continues at ordinal {}",
         record.name,
         record.mark.next
     );

@@ -34,7 +34,7 @@ pub(in crate::cli) struct SetArgs {
     /// Whether keys that the blocklist matches are skipped
     #[arg(long)]
     blocklist: Option<bool>,
-    /// How many seconds of demand an instance holds keys for, in case the store is unreachable
+    /// Seconds of demand to keep leased in memory, in case the store is unreachable
     #[arg(long, value_name = "SECONDS")]
     horizon_seconds: Option<u64>,
     /// The fewest keys an instance leases at once
@@ -46,14 +46,15 @@ pub(in crate::cli) struct SetArgs {
     /// With kind pooled: fill the pool when it has fewer keys than this; 0 never fills it
     #[arg(long, value_name = "KEYS")]
     low_water: Option<u64>,
-    /// With kind pooled: how long a key lives once it is handed out; 0 for ever
+    /// With kind pooled: how long a key is valid once it is handed out; 0 means forever
     #[arg(long, value_name = "SECONDS")]
     ttl_seconds: Option<u64>,
-    /// With kind pooled and audit key: when keys that were reserved and not handed out are free again
+    /// With kind pooled and audit key: how long keys stay reserved for an instance that does not hand
+    /// them out
     #[arg(long, value_name = "SECONDS")]
     reserve_seconds: Option<u64>,
-    /// With kind snowflake: how far ahead an instance holds its worker number; it serves that long
-    /// without the store, and the number is unused that long after a crash
+    /// With kind snowflake: how far ahead an instance holds its worker number: how long it can continue
+    /// without the store, and how long the number stays unused after a crash
     #[arg(long, value_name = "SECONDS")]
     window_seconds: Option<u64>,
 }
@@ -79,7 +80,7 @@ pub(super) async fn run(
     show::run(service, name, json).await
 }
 
-/// Says that settings have changed, or else what is given.
+/// Prints that settings have changed, or else the text `unchanged`.
 pub(super) fn told(service: &Service, name: &str, tuned: bool, unchanged: &str) {
     if tuned {
         let seconds = service.limits().heartbeat_every.as_secs_f64();
@@ -93,7 +94,7 @@ pub(super) fn told(service: &Service, name: &str, tuned: bool, unchanged: &str) 
 
 /// Refuses values that no keyspace could have.
 pub(super) fn check(wanted: &SpaceSpec) -> Result<(), DefinitionError> {
-    // The widest sizes: whether they fit those on record is another question.
+    // With the widest lease sizes; whether they fit the recorded ones is checked later.
     let lease_size_max = Tuning::LEASE_SIZE_MAX;
     let widest = Tuning { lease_size_min: 1, lease_size_max, ..Tuning::default() };
     wanted.tuning_over(&widest).check()
@@ -104,7 +105,9 @@ pub(super) fn check(wanted: &SpaceSpec) -> Result<(), DefinitionError> {
 pub(super) fn different(name: &str, wanted: &SpaceSpec, error: &ServiceError) -> anyhow::Error {
     match flags(wanted) {
         flags if flags.is_empty() => {
-            anyhow::anyhow!("{error}. What can change is listed by `keymill space set --help`")
+            anyhow::anyhow!(
+                "{error}. `keymill space set --help` lists the settings that can change"
+            )
         }
         flags => anyhow::anyhow!(
             "{error}. To change the existing keyspace, run `keymill space set {name}{flags}`"
@@ -130,8 +133,8 @@ fn given(wanted: &SpaceSpec) -> Vec<(String, String)> {
     SetArgs::augment_args(clap::Command::new("set")).get_arguments().filter_map(valued).collect()
 }
 
-/// Whether a changeable setting means something for a kind. What is written down of keys is left to the service, which
-/// knows the store as well.
+/// Whether a changeable setting applies to a kind. Whether `audit` does is left to the service, because it depends on
+/// the store as well.
 pub(super) fn applies(setting: &str, kind: Kind) -> bool {
     match setting {
         "blocklist" => kind != Kind::Uuid,
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!(flags(&SpaceSpec::default()), "");
     }
 
-    /// A setting without a flag could be given in a file or a request, and nowhere else be changed.
+    /// A setting without a flag could be set in a file or a request, but not with `space set`.
     #[test]
     fn every_setting_that_the_engine_can_change_has_a_flag() {
         let Ok(Value::Object(tuning)) = serde_json::to_value(Tuning::default()) else { panic!() };

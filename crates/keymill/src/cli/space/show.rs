@@ -1,11 +1,10 @@
-//! What people are shown of keyspaces: the list, one with its settings and usage, and the line of the
-//! greeting. Programs ask for JSON.
+//! Keyspaces as people see them: the list, one keyspace with its settings and usage, and its line in
+//! the greeting of `serve`. Programs read JSON.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use jiff::Timestamp;
-use keymill_engine::operations::{Service, SpaceReport};
+use keymill_engine::operations::{Service, SpaceRecord, SpaceReport};
 use keymill_engine::space::{Audit, Definition, Kind, Tuning};
-use keymill_engine::store::SpaceRecord;
 
 use super::set::applies;
 use crate::cli::figures::{grouped, rounded};
@@ -108,38 +107,41 @@ fn print_counts(report: &SpaceReport) {
     if let Some(available) = report.available {
         line("in the pool", &grouped(available));
     }
-    // Without separators: it is typed again, in `--to` and `--start`.
+    // Without separators, because it is typed again in `--to` and `--start`.
     line("next", &format!("ordinal {}", record.mark.next));
     line("guessing", &odds(report));
-    line("rate", &format!("{:.3} leased a second, on average", report.leased_rate));
+    line("rate", &format!("{:.3} keys leased per second, on average", report.leased_rate));
     let used_up = match report.exhausted_at {
-        _ if record.sealed => "sealed: hands out no more keys".to_owned(),
-        _ if report.remaining == 0 => "already".to_owned(),
+        _ if record.sealed => "sealed; hands out no more keys".to_owned(),
+        _ if report.remaining == 0 => "now: no keys remain".to_owned(),
         Some(at) => format!("about {}, at this rate", date(at)),
-        None => "not in sight".to_owned(),
+        None => "not foreseeable".to_owned(),
     };
     line("used up", &used_up);
 }
 
-/// What there is to say of a keyspace whose keys are made of the time.
+/// The usage of a snowflake keyspace.
 fn print_snowflake(report: &SpaceReport, runs_out_at: Timestamp) {
     let (record, definition) = (&report.record, &report.record.definition);
     if let Ok(Some(timeline)) = definition.timeline() {
         let layout = timeline.layout;
-        let workers = layout.workers();
+        let workers = grouped(layout.workers());
         let second = layout.sequences().saturating_mul(1_000) / u64::from(layout.unit_ms);
         line("layout", &format!("{layout}, {} bits", layout.bits()));
-        line("workers", &format!("{workers}, each with up to {} IDs a second", grouped(second)));
+        line("workers", &format!("{workers}, each with up to {} IDs per second", grouped(second)));
         line("epoch", &timeline.time_of(0).to_string());
         let held = timeline.time_of(record.mark.next).to_string();
-        line("held until", if record.mark.next == 0 { "not yet" } else { held.as_str() });
-        let soon = if timeline.ends_soon(Timestamp::now()) { ", SOON" } else { "" };
-        line("runs out", &format!("{}{soon}", date(runs_out_at)));
+        line(
+            "held until",
+            if record.mark.next == 0 { "no worker held yet" } else { held.as_str() },
+        );
+        let soon = if timeline.ends_soon(Timestamp::now()) { ", which is SOON" } else { "" };
+        line("timestamps", &format!("end on {}{soon}", date(runs_out_at)));
     }
     line("guessing", &odds(report));
 }
 
-/// What `space create` was told, and nothing can change.
+/// The settings of `space create` that cannot change.
 fn print_definition(record: &SpaceRecord) {
     println!("\nKey format, permanent:");
     let line = |name: &str, value: &str| println!("  {name:<16} {value}");
@@ -173,7 +175,7 @@ fn print_definition(record: &SpaceRecord) {
     }
 }
 
-/// What `space set` changes: those settings that mean something for the kind.
+/// The settings that `space set` changes, without those that do not apply to the kind.
 fn print_settings(record: &SpaceRecord) {
     let Tuning { lease_size_min, lease_size_max, horizon_seconds, .. } = record.tuning;
     let Tuning { low_water, ttl_seconds, reserve_seconds, window_seconds, .. } = record.tuning;
@@ -206,7 +208,7 @@ fn print_settings(record: &SpaceRecord) {
     }
 }
 
-/// How keys are written, in a few words.
+/// The format of keys, in a few words.
 fn shape(definition: &Definition) -> String {
     let Definition { alphabet, length, prefix, group, check, grown, .. } = definition;
     if let Some(version) = definition.uuid_version {
@@ -231,14 +233,14 @@ fn shape(definition: &Definition) -> String {
     shape
 }
 
-/// The chance that a guess hits, as people say it.
+/// The chance that a guess hits a key in use, in words.
 fn odds(report: &SpaceReport) -> String {
     match report.record.definition.kind {
         Kind::Sequential => "always: keys are in order".to_owned(),
-        Kind::Snowflake => "often: keys are in the order of time".to_owned(),
+        Kind::Snowflake => "often: keys are ordered by time".to_owned(),
         Kind::Uuid => "never".to_owned(),
         Kind::Shuffled | Kind::Pooled | Kind::Digest if report.density == 0.0 => {
-            "never: no key in use".to_owned()
+            "never: no key is in use".to_owned()
         }
         Kind::Shuffled | Kind::Pooled | Kind::Digest => {
             format!("1 in {}", rounded(1.0 / report.density))
@@ -246,7 +248,7 @@ fn odds(report: &SpaceReport) -> String {
     }
 }
 
-/// A day: a forecast is no better than that.
+/// The date: a forecast is no more precise than a day.
 fn date(at: Timestamp) -> String {
     at.to_string().chars().take("2026-01-01".len()).collect()
 }

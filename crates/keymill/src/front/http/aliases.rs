@@ -1,4 +1,4 @@
-//! `/v1/spaces/{space}/aliases` and `…/{alias}`: keys of somebody's choice.
+//! `/v1/spaces/{space}/aliases` and `…/{alias}`: keys that users choose.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -6,7 +6,7 @@ use axum::extract::{Path, State as Shared};
 use bytes::Bytes;
 use hyper::{StatusCode, Uri};
 use jiff::Timestamp;
-use keymill_engine::store::NameRecord;
+use keymill_engine::operations::NameRecord;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -15,7 +15,7 @@ use super::page::{self, Page};
 use super::params::{no_query, query};
 use super::{Problem, State, body};
 
-/// Whose alias it is.
+/// The owner of an alias.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Owner {
@@ -30,7 +30,7 @@ pub(super) struct AliasView {
     space: String,
     /// The alias.
     alias: String,
-    /// Its owner; empty where nobody said.
+    /// Its owner; empty if none was given.
     owner: String,
 }
 
@@ -41,7 +41,7 @@ pub struct AliasRecordView {
     space: String,
     /// The alias.
     alias: String,
-    /// Who owns it; empty if no owner was given.
+    /// Its owner; empty if none was given.
     owner: String,
     #[schema(value_type = String)]
     /// When it was added.
@@ -51,7 +51,7 @@ pub struct AliasRecordView {
 /// A page of aliases.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Aliases {
-    /// In the order of their names.
+    /// The aliases, ordered by name.
     aliases: Vec<AliasRecordView>,
     /// Pass this as `after` to get the next page; absent on the last page.
     next: Option<String>,

@@ -1,4 +1,4 @@
-//! What a take asks for: in the query, or in a JSON body, which people try first.
+//! The parameters of a take: in the query, or in a JSON body.
 //!
 //! `take` reads its requests here. Without a body and with plain parameters nothing is allocated.
 
@@ -14,11 +14,11 @@ use utoipa::ToSchema;
 use super::params::{query, switch, whole_number};
 use super::{Problem, State, body, check_encoding};
 
-/// What a take asks for.
+/// The parameters of a take.
 #[derive(Debug)]
 pub(super) struct TakeAsk<'a> {
     pub(super) count: u32,
-    /// For whom; empty where nobody said.
+    /// Who the keys are for; empty if not given.
     pub(super) caller: Cow<'a, str>,
     /// Whether keys are to be JSON numbers.
     pub(super) numbers: bool,
@@ -54,10 +54,10 @@ impl<'a> TakeAsk<'a> {
         let said = if body.is_end_stream() {
             TakeBody::default()
         } else {
-            read_body(parts, &state.read_body(body).await?)?
+            read_body(parts, &state.read_body(body).await?.bytes)?
         };
         let as_count = |value: Value| {
-            let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+            let number = body::whole(&value).and_then(|number| u32::try_from(number).ok());
             number.ok_or_else(bad_count)
         };
         let count = either("count", count, said.count.map(as_count).transpose()?)?;
@@ -82,7 +82,7 @@ fn read_body(parts: &Parts, bytes: &[u8]) -> Result<TakeBody, Problem> {
     body::object(bytes)
 }
 
-/// What was said in one of two places; both is refused, because nobody can tell which counts.
+/// A value from one of two places. Both are refused, because it is unclear which one counts.
 fn either<T>(name: &str, query: Option<T>, body: Option<T>) -> Result<Option<T>, Problem> {
     match (query, body) {
         (Some(_), Some(_)) => Err(Problem::repeated_parameter(name)),

@@ -2,7 +2,7 @@
 
 use axum::extract::State as Shared;
 use hyper::Uri;
-use keymill_engine::store::{InstancePage, LeasePage};
+use keymill_engine::operations::{InstancePage, LeasePage};
 
 use super::page::{self, Page};
 use super::params::query;

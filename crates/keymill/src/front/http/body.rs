@@ -1,8 +1,8 @@
-//! JSON bodies of requests, and what is said of those that are wrong.
+//! JSON bodies of requests, and the errors for those that are wrong.
 //!
 //! Every handler that takes a JSON object reads it here. An array is refused although serde would
-//! read one, and so is a field that nobody knows. The text of a refusal names the field and what it
-//! must be; the words of the JSON library are for programmers.
+//! read one, and so is an unknown field. An error names the field and what it must be, instead of
+//! repeating the JSON library, which is written for programmers.
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
@@ -16,10 +16,10 @@ use super::Problem;
 /// The longest value that a refusal repeats.
 const SHOWN_MAX: usize = 40;
 
-/// A body that is no part of the description, because there should be none.
+/// A body that the description leaves out, because there should be none.
 pub(super) type Undescribed = Bytes;
 
-/// Refuses a body where none is expected: what it says would be ignored. `instead` is what to do.
+/// Refuses a body where none is expected, because it would be ignored. `instead` says what to do.
 pub(super) fn no_body(body: &[u8], instead: &str) -> Result<(), Problem> {
     if body.is_empty() {
         return Ok(());
@@ -27,8 +27,8 @@ pub(super) fn no_body(body: &[u8], instead: &str) -> Result<(), Problem> {
     Err(Problem::bad_body(format!("this request takes no body; {instead}")))
 }
 
-/// Reads a JSON object, whatever the body is labelled as: one that was overlooked would, for example,
-/// create a keyspace with the defaults, for good. No body at all is an empty object.
+/// Reads a JSON object, whatever the content type of the body: if it were ignored, a keyspace could be
+/// created with the defaults, which is permanent. No body at all is an empty object.
 pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let text: &[u8] = if body.is_empty() { b"{}" } else { body };
     if text.trim_ascii_start().first() != Some(&b'{') {
@@ -41,13 +41,18 @@ pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// Reads an object in which a whole number is written as `3.0`: JSON knows no difference, and languages
-/// that have but one type of number write it so.
+/// A whole number, which may be written as `3.0`: JSON knows no difference, and languages that have but one
+/// type of number write it so.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    let fractional = || value.as_f64().filter(|number| number.fract() == 0.0);
+    value.as_u64().or_else(|| format!("{:.0}", fractional()?).parse().ok())
+}
+
+/// Reads an object in which whole numbers are written like that.
 fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let mut fields: Map<String, Value> = serde_json::from_slice(text).ok()?;
     for value in fields.values_mut().filter(|value| value.is_f64()) {
-        let whole = value.as_f64().filter(|number| number.fract() == 0.0);
-        if let Some(whole) = whole.and_then(|number| format!("{number:.0}").parse::<u64>().ok()) {
+        if let Some(whole) = whole(value) {
             *value = whole.into();
         }
     }
@@ -67,12 +72,12 @@ pub(super) fn check_label(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// What is wrong with a body that could not be read as a `T`.
 fn in_words<T: DeserializeOwned>(text: &[u8], error: &serde_json::Error) -> String {
-    // Of a number in the place of a word, serde says the same as of broken JSON.
+    // serde reports a number in place of a word like broken JSON, so broken JSON is checked for first.
     let fields = match serde_json::from_slice::<Map<String, Value>>(text) {
         Ok(fields) => fields,
         Err(broken) => return not_json(&broken),
     };
-    // It does not say which field it is, so each is tried alone.
+    // serde does not name the field, so each is tried alone.
     for (name, value) in fields {
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
         let Err(error) = serde_json::from_value::<T>(alone) else { continue };
@@ -84,7 +89,7 @@ fn in_words<T: DeserializeOwned>(text: &[u8], error: &serde_json::Error) -> Stri
             return field_in_words(&name, &value, &error, words_of::<T>(&name).as_deref());
         }
     }
-    format!("the JSON of the body: {error}")
+    format!("the body is not as expected: {error}")
 }
 
 /// What is wrong with a body that is not JSON, and where.
@@ -106,7 +111,7 @@ fn not_json(error: &serde_json::Error) -> String {
 
 /// The words that a field can have, where they are few.
 fn words_of<T: DeserializeOwned>(name: &str) -> Option<String> {
-    // This is none of them, so the refusal lists them all.
+    // It is none of them, so the error lists them all.
     let other = Value::String("?".to_owned());
     let alone = Value::Object(Map::from_iter([(name.to_owned(), other)]));
     let error = serde_json::from_value::<T>(alone).err()?.to_string();

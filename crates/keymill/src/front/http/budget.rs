@@ -1,4 +1,5 @@
-//! The budget: how many bytes of large answers may be in memory at once, made and not yet sent.
+//! The budget: how many bytes of large answers may be in memory at once, made and not yet sent, and how
+//! many of large requests.
 //!
 //! `pieces` reserves room here before it makes a piece of an answer; the room comes free when the
 //! connection has written the piece, or is gone. Small answers never ask.
@@ -8,7 +9,8 @@
 //! - The pieces of all answers together never exceed the budget, and those of one answer never exceed
 //!   [`ANSWER_PIECES_MAX`]. A connection has one answer under way, with HTTP/2 at most 64.
 //! - Pieces never wait for whole texts, nor those for pieces: each kind has half of the budget. A text of
-//!   megabytes, first in the line, would otherwise hold up every piece behind it.
+//!   megabytes, first in the line, would otherwise hold up every piece behind it. Bodies of requests have
+//!   as much as one of them.
 //! - Whoever waits gets room in the end: an answer of which nothing was sent for [`STALL_MAX`] while
 //!   others wait is cut off together with its connection.
 
@@ -36,9 +38,11 @@ pub const UNSENT_MIN: usize = 1 << 20;
 pub(super) const PIECE_BYTES: usize = 8 << 10;
 /// How many pieces of one answer may be unsent: one on its way to the socket, and one behind it.
 const ANSWER_PIECES_MAX: usize = 2;
-/// An answer of which nothing was sent for so long is cut off, if others wait for the room it holds.
+/// An answer of which nothing was sent for this long is cut off, if others wait for the room it holds.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// How often those who wait look for such answers.
+/// How long a request waits for room for its body.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How often requests that wait look for such answers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The budget of a process.
@@ -48,14 +52,16 @@ pub(super) struct Budget {
     room: Arc<Semaphore>,
     /// For texts that are in memory as a whole.
     room_of_wholes: Arc<Semaphore>,
+    /// For large bodies of requests. They come free by themselves: a body has a time limit.
+    room_of_bodies: Arc<Semaphore>,
     /// What each of them has.
     half: usize,
-    /// How many bytes are waited for.
+    /// How many bytes others are waiting for.
     wanted: AtomicUsize,
     /// Answers under way; those that have ended are dropped now and then.
     accounts: Mutex<Vec<Weak<Account>>>,
     began: Instant,
-    /// When somebody last looked for stalled answers, in milliseconds since `began`.
+    /// When stalled answers were last looked for, in milliseconds since `began`.
     looked_at: AtomicU64,
 }
 
@@ -66,6 +72,7 @@ impl Budget {
         Arc::new(Budget {
             room: Arc::new(Semaphore::new(half)),
             room_of_wholes: Arc::new(Semaphore::new(half)),
+            room_of_bodies: Arc::new(Semaphore::new(half)),
             half,
             wanted: AtomicUsize::new(0),
             accounts: Mutex::default(),
@@ -85,14 +92,20 @@ impl Budget {
         account
     }
 
-    /// Room for a whole text, for as long as `time_max` allows; `None` where there was none in time.
-    /// One that is larger than the room for them has to have all of it.
+    /// Reserves room for a whole text; `None` if there was none within `time_max`. A text that is larger
+    /// than all the room gets all of it.
     pub(super) async fn reserve_whole(&self, bytes: usize, time_max: Duration) -> Option<Whole> {
         let bytes = timeout(time_max, self.reserve(&self.room_of_wholes, bytes)).await.ok()?;
         Some(Whole::new(bytes))
     }
 
-    /// The same at once.
+    /// Room for the body of a request; `None` where there was none in time.
+    pub(super) async fn reserve_body(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let room = self.room_of_bodies.clone().acquire_many_owned(self.permits(bytes));
+        Some(timeout(BODY_WAIT_MAX, room).await.ok()?.expect("the semaphore is never closed"))
+    }
+
+    /// Like [`Budget::reserve_whole`], but without waiting.
     pub(super) fn try_reserve_whole(&self, bytes: usize) -> Option<Whole> {
         let room = self.room_of_wholes.clone();
         let Ok(bytes) = room.try_acquire_many_owned(self.permits(bytes)) else {
@@ -122,8 +135,8 @@ impl Budget {
         u32::try_from(bytes.min(self.half)).unwrap_or(u32::MAX)
     }
 
-    /// Cuts off answers that hold room and of which nothing was sent for long: those that have stood
-    /// still the longest first, and no more than it takes to give those who wait what they want.
+    /// Cuts off answers that hold room and of which nothing was sent for long: the longest stalled first,
+    /// and no more than it takes to make room for those who wait.
     fn cut_off_stalled(&self) {
         let (now, looked_at) = (self.now(), self.looked_at.load(Ordering::Relaxed));
         let order = Ordering::Relaxed;
@@ -165,7 +178,7 @@ impl Budget {
     }
 }
 
-/// What somebody who waits wants, until it stops waiting.
+/// The bytes that a request is waiting for, counted until it stops waiting.
 struct Wish<'a> {
     wanted: &'a AtomicUsize,
     bytes: usize,

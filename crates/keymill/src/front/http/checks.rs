@@ -37,10 +37,10 @@ static FITS_HOST: [bool; 256] = {
     fits
 };
 
-/// What is answered when all connections are in use: what tells whether the instance is well, and how it fares.
+/// The paths that are answered even if all connections are in use: health checks and metrics.
 const STILL_ANSWERED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// A request under way: what its answer and the log need of it.
+/// What the answer to a request, and the log, need to know about it.
 pub(super) struct Asked {
     id: HeaderValue,
     version: Version,
@@ -50,7 +50,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes down what is needed of a request, before it is routed.
+    /// Records what is needed about a request, before it is routed.
     pub(super) fn new(state: &State, origin: &Origin, request: &Request<Incoming>) -> Asked {
         let shown =
             logs_requests().then(|| (request.method().clone(), request.uri().path().to_owned()));
@@ -63,7 +63,7 @@ impl Asked {
         }
     }
 
-    /// Completes an answer: its request's name, in problems too, and a line in the log.
+    /// Completes an answer: adds the request ID, to problems as well, and a line to the log.
     pub(super) fn finish(self, origin: &Origin, answer: &mut Response<Body>) {
         let id = self.id.to_str().unwrap_or_default();
         if let Some(problem) = answer.extensions_mut().remove::<Problem>() {
@@ -80,6 +80,8 @@ impl Asked {
         // HTTP/2 has no such header: there the connection ends by its time limit.
         if origin.is_reserved && self.version <= Version::HTTP_11 {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            // Otherwise hyper would add `keep-alive` where a client of HTTP/1.0 asked for it.
+            *answer.version_mut() = self.version;
         }
         answer.headers_mut().insert(&REQUEST_ID, self.id);
     }
@@ -98,30 +100,30 @@ pub(super) fn check(origin: &Origin, request: &Request<Incoming>) -> Result<(), 
     check_host(request)
 }
 
-/// Refuses what leaves open which host was meant (RFC 9112, 3.2): HTTP/1.1 without `Host`, two of them,
-/// or one that cannot be a host.
+/// Refuses a request that does not name exactly one host (RFC 9112, 3.2): HTTP/1.1 without `Host`, two of
+/// them, or one that cannot be a host.
 fn check_host(request: &Request<Incoming>) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
-        (_, Some(_)) => return Err(bad_host("it has more than one `Host` header")),
+        (_, Some(_)) => return Err(bad_host("has more than one `Host` header")),
         (None, None) if request.version() == Version::HTTP_11 => {
-            return Err(bad_host("it has no `Host` header, which HTTP/1.1 requires"));
+            return Err(bad_host("has no `Host` header, which HTTP/1.1 requires"));
         }
         (None, None) => return Ok(()),
         (Some(host), None) => host.as_bytes(),
     };
     if host.len() > HOST_LEN_MAX || !host.iter().all(|byte| FITS_HOST[usize::from(*byte)]) {
-        return Err(bad_host("its `Host` header names no host"));
+        return Err(bad_host("has a `Host` header that is not a valid host name"));
     }
     Ok(())
 }
 
 fn bad_host(problem: &str) -> Problem {
-    Problem::bad_request("bad_host", format!("the request is refused: {problem}"))
+    Problem::bad_request("bad_host", format!("the request {problem}"))
 }
 
-/// Writes the cause of a failure into the log: once a second as a warning, because where a store is
-/// unreachable all requests fail, and the others for those who look closely.
+/// Writes the cause of a failure to the log: as a warning at most once a second, because all requests fail
+/// while a store is unreachable, and otherwise at level `debug`.
 fn log_failure(request_id: &str, client: Option<ClientAddress>, code: &str, cause: &str) {
     static STARTED: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     // The second in which the last warning was written, counted from 1.

@@ -1,7 +1,7 @@
 //! Every error code with what happened and what to do about it: the table of `/docs`.
 //!
 //! `docs` renders it into the page. `problem` makes the errors themselves; a code that it gives and that is missing
-//! here fails a test. Nothing here is asked while a request is answered.
+//! here fails a test. It is not used while a request is answered.
 
 /// One code, as readers look it up. In both texts, backticks set code.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Entry {
     pub(super) status: u16,
     /// What happened.
     pub(super) meaning: &'static str,
-    /// What the caller, or whoever runs the server, does about it.
+    /// What the caller, or the operator of the server, can do about it.
     pub(super) remedy: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub(super) const CODES: &[Entry] = &[
     entry(
         "bad_encoding",
         400,
-        "The URL has a `%` without two hexadecimal digits behind it, or is not UTF-8 once decoded.",
+        "The URL has a `%` without two hexadecimal digits after it, or is not UTF-8 once decoded.",
         "Percent-encode each name and value before it becomes part of the URL.",
     ),
     entry(
@@ -45,13 +45,13 @@ pub(super) const CODES: &[Entry] = &[
         "unknown_parameter",
         400,
         "The operation has no such query parameter.",
-        "Check the spelling; `detail` lists the parameters that there are.",
+        "Check the spelling; `detail` lists the valid parameters.",
     ),
-    entry("repeated_parameter", 400, "A query parameter is there more than once.", "Send it once."),
+    entry("repeated_parameter", 400, "A query parameter is given more than once.", "Send it once."),
     entry(
         "bad_body",
         400,
-        "The body is not the JSON that the operation expects, or broke off; or the operation takes none.",
+        "The body is not the JSON that the operation expects, or ended early; or the operation takes no body.",
         "Do what `detail` says: correct the field that it names, send a JSON object, or leave the body out.",
     ),
     entry(
@@ -130,24 +130,24 @@ pub(super) const CODES: &[Entry] = &[
         "other_store",
         409,
         "The server's data directory belongs to another store, so nothing is created in this one.",
-        "Whoever runs the server checks its store URL and its data directory.",
+        "The operator must check the server's store URL and its data directory.",
     ),
     entry(
         "wrong_secret",
         409,
-        "The server has another secret than the one that the keyspace was created with.",
-        "Whoever runs the server sets `KEYMILL_SECRET` or `secret_file` to the original secret.",
+        "The server's secret is not the one that the keyspace was created with.",
+        "The operator must set `KEYMILL_SECRET` or `secret_file` to the original secret.",
     ),
     entry(
         "secret_missing",
         409,
         "The keyspace was created with a secret that the server does not have.",
-        "Whoever runs the server sets `KEYMILL_SECRET` or `secret_file` to it.",
+        "The operator must set `KEYMILL_SECRET` or `secret_file` to that secret.",
     ),
     entry(
         "wrong_kind",
         409,
-        "The keyspace, or the store below it, cannot do this.",
+        "The keyspace, or its store, does not support this operation.",
         "Use a keyspace of the kind that `detail` names.",
     ),
     entry(
@@ -203,14 +203,21 @@ pub(super) const CODES: &[Entry] = &[
         "too_many_connections",
         503,
         "All connections of the instance are in use, or your address has too many open.",
-        "Close connections that you do not need, and try again after `Retry-After` seconds. Whoever runs the server \
-         may raise `limits.connections_max` or `limits.connections_per_address_max`.",
+        "Close connections that you do not need, and try again after `Retry-After` seconds. The operator can \
+         raise `limits.connections_max` or `limits.connections_per_address_max`.",
     ),
     entry(
         "too_many_large_answers",
         503,
         "Too many large answers are being sent, and the memory for them is limited.",
-        "Try again after `Retry-After` seconds, or ask for less at a time. Whoever runs the server may raise \
+        "Try again after `Retry-After` seconds, or ask for less at a time. The operator can raise \
+         `limits.unsent_max_bytes`.",
+    ),
+    entry(
+        "too_many_large_bodies",
+        503,
+        "Too many large requests are being read, and the memory for them is limited.",
+        "Try again after `Retry-After` seconds, or send less at a time. The operator can raise \
          `limits.unsent_max_bytes`.",
     ),
     entry(
@@ -229,31 +236,31 @@ pub(super) const CODES: &[Entry] = &[
         "no_worker",
         503,
         "All worker numbers of the snowflake keyspace are held by other instances.",
-        "Try again after `Retry-After` seconds. If it goes on, run fewer instances or give the layout more worker bits.",
+        "Try again after `Retry-After` seconds. If it continues, run fewer instances or give the layout more worker bits.",
     ),
     entry(
         "no_keys_ready",
         503,
         "No keys are left in memory, and the store did not grant new ones in time.",
-        "Try again after `Retry-After` seconds. If it goes on, check the store and `GET /readyz`.",
+        "Try again after `Retry-After` seconds. If it continues, check the store and `GET /readyz`.",
     ),
     entry(
         "store_rolled_back",
         503,
         "The store was rolled back to an earlier state, so it could issue keys twice. Nothing is issued from it.",
-        "Whoever runs the server runs `keymill space advance` as `detail` says. Trying again does not help before.",
+        "The operator must run `keymill space advance` as `detail` says. Until then, trying again does not help.",
     ),
     entry(
         "store_unavailable",
         503,
         "The store is unreachable or did not answer in time.",
-        "Try again after `Retry-After` seconds. If it goes on, check the store with `keymill store check`.",
+        "Try again after `Retry-After` seconds. If it continues, check the store with `keymill store check`.",
     ),
     entry(
         "store_broken",
         500,
         "The store, or a file of the server, holds something that cannot be right.",
-        "Whoever runs the server reads its log. Trying again does not help.",
+        "The operator must read the server's log. Trying again does not help.",
     ),
 ];
 

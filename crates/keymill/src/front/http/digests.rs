@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::params::no_query;
 use super::{Problem, State, body};
 
-/// What to digest: one input, or several. `openapi` describes the two apart.
+/// What to digest: one input, or several. `openapi` describes the two forms separately.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct DigestAsk {
@@ -42,11 +42,11 @@ pub(super) struct DigestView {
 pub(super) struct DigestsView {
     /// The keyspace.
     space: String,
-    /// One for each input, in their order.
+    /// The keys, in the order of the inputs.
     keys: Vec<String>,
 }
 
-// What is asked and answered has two forms each, which `openapi` puts in the place of these.
+// The request and the answer have two forms each, which `openapi` puts in place of these.
 /// Returns the keys of inputs. The same input always has the same key.
 #[utoipa::path(post, path = "/v1/spaces/{space}/digests", tag = "keys", operation_id = "create_digests",
     params(("space" = String, Path, description = "The keyspace, of kind `digest`")),

@@ -1,7 +1,7 @@
-//! `/docs` and `/`: the description of all this, for people. Programs read `/openapi.json`.
+//! `/docs` and `/`: the description of the HTTP interface, for people. Programs read `/openapi.json`.
 //!
 //! The page shows the operations with a script that reads `/openapi.json`; the table of error codes is put in here, so
-//! that it is there without a script, too. Page, stylesheet and script are part of the binary. They load nothing
+//! that it is shown without a script as well. Page, stylesheet and script are part of the binary. They load nothing
 //! from other hosts, and the policy that `guard` puts on them forbids it.
 
 use std::sync::LazyLock;
@@ -33,7 +33,7 @@ pub(super) async fn home() -> Redirect {
     Redirect::to("/docs")
 }
 
-/// A part of the page. Another version of the server has another one, so browsers ask each time.
+/// A part of the page. Another version of the server may have another one, so browsers revalidate it each time.
 fn file(content_type: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-cache")];
     (headers, text)

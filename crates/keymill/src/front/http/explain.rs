@@ -1,4 +1,4 @@
-//! `GET /v1/spaces/{space}/keys/{key}`: what is known of a key.
+//! `GET /v1/spaces/{space}/keys/{key}`: where a key came from.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -13,10 +13,10 @@ use crate::front::view::ExplanationView;
 #[utoipa::path(get, path = "/v1/spaces/{space}/keys/{key}", tag = "keys", operation_id = "explain_key",
     params(
         ("space" = String, Path, description = "The keyspace"),
-        ("key" = String, Path, description = "The key, in any spelling its shape understands"),
+        ("key" = String, Path, description = "The key, in any spelling that the keyspace accepts"),
     ),
     responses(
-        (status = 200, description = "Its state (also `invalid`) and the lease it came from", body = ExplanationView),
+        (status = 200, description = "Its state, which may be `invalid`, and the lease it came from", body = ExplanationView),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`wrong_secret`"),
     ))]

@@ -1,6 +1,6 @@
 //! Headers that tell browsers what an answer must not be used for.
 //!
-//! `Http` puts them on what the router answers; answers made by hand carry theirs already.
+//! `Http` adds them to the router's answers; all other answers already carry theirs.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
 
@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// No browser may guess another type than the one that an answer says.
+/// Browsers must not guess a type other than the one that an answer states.
 pub(super) static NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// Adds them to the answer for a path.
@@ -20,7 +20,7 @@ pub(super) fn add(headers: &mut HeaderMap, is_page: bool) {
     }
 }
 
-/// Whether a path is one for people.
+/// Whether a path is a page for people.
 pub(super) fn is_page(path: &str) -> bool {
     path == "/" || path == "/docs" || path.starts_with("/docs/")
 }

@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics`: for whoever watches.
+//! `/healthz`, `/readyz`, `/metrics`: for monitoring.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use crate::front::schemas;
 
 /// Checks whether the process is running.
 #[utoipa::path(get, path = "/healthz", tag = "operations", operation_id = "check_health",
-    responses((status = 200, description = "It is", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "It is running", body = String, content_type = "text/plain")))]
 pub(super) async fn alive() -> &'static str {
     "ok\n"
 }
@@ -23,8 +23,8 @@ pub(super) async fn alive() -> &'static str {
 /// Problems that do not prevent it from serving are listed with status 200.
 #[utoipa::path(get, path = "/readyz", tag = "operations", operation_id = "check_readiness",
     responses(
-        (status = 200, description = "It can serve; any other problems are listed", body = schemas::Health),
-        (status = 503, description = "It cannot serve a keyspace that was asked for", body = schemas::Health),
+        (status = 200, description = "It can serve keys; problems that do not prevent that are listed", body = schemas::Health),
+        (status = 503, description = "It cannot serve a keyspace that was requested", body = schemas::Health),
     ))]
 pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Health>) {
     let mut health = state.service.health();
@@ -40,7 +40,7 @@ pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Hea
     (status, Json(health))
 }
 
-/// Metrics for Prometheus.
+/// Returns metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations", operation_id = "get_metrics",
     responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
 pub(super) async fn metrics(Shared(state): Shared<State>) -> impl IntoResponse {

@@ -1,14 +1,18 @@
 //! `/openapi.json`: the description of the HTTP interface, for programs.
 //!
-//! Each handler describes itself, and lists of its refusals only the codes. What is true of many is
-//! added here, once: how a refusal looks, what any request may be refused with, how lists go on. What
-//! values may be is in `bounds`. It is made anew for every request, because some bounds are settings.
+//! Each handler describes itself, and lists only the codes of its errors. What many have in common is
+//! added here, once: what an error looks like, which errors any request may get, how lists are paged. The
+//! bounds of values are in `bounds`. Some bounds are settings, so it is made again when they have changed.
 
 mod bounds;
 mod parts;
 
-use axum::Json;
+use std::sync::{Arc, Mutex};
+
 use axum::extract::State as Shared;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use hyper::header;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
@@ -48,9 +52,28 @@ use bounds::Bounds;
 )]
 struct Description;
 
-pub(super) async fn json(Shared(state): Shared<State>) -> Json<Value> {
+/// The description as it was last made, with the bounds that are in it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LastDescription(Arc<Mutex<Option<(Bounds, Bytes)>>>);
+
+pub(super) async fn json(Shared(state): Shared<State>) -> impl IntoResponse {
     let count_max = state.service.limits().count_max;
-    Json(describe(&Bounds { count_max, alias_length_max: state.service.alias_length_max() }))
+    let bounds = Bounds { count_max, alias_length_max: state.service.alias_length_max() };
+    ([(header::CONTENT_TYPE, "application/json")], state.description.text(bounds))
+}
+
+impl LastDescription {
+    fn text(&self, bounds: Bounds) -> Bytes {
+        let mut last = self.0.lock().expect("nothing panics while it is held");
+        match &*last {
+            Some((known, text)) if *known == bounds => text.clone(),
+            _ => {
+                let text = Bytes::from(describe(&bounds).to_string());
+                *last = Some((bounds, text.clone()));
+                text
+            }
+        }
+    }
 }
 
 fn describe(bounds: &Bounds) -> Value {
@@ -65,7 +88,7 @@ fn describe(bounds: &Bounds) -> Value {
     api
 }
 
-/// Adds to an operation what is true of many.
+/// Adds to an operation what many have in common.
 fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
     let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
@@ -75,7 +98,7 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
             parameter["schema"] = schema;
         }
     }
-    // Refused before anything else of a request is looked at.
+    // Checked before anything else.
     refuse(operation, "400", &["bad_host"]);
     refuse(operation, "503", &["too_many_connections"]);
     if id.starts_with("list_") || ["get_metrics", "check_readiness"].contains(&id.as_str()) {
@@ -95,6 +118,7 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
         // An import has no limit: its lines are read as they come.
         if id != "import_keys" {
             refuse(operation, "413", &["body_too_large"]);
+            refuse(operation, "503", &["too_many_large_bodies", "too_many_large_answers"]);
         }
         operation["requestBody"]["required"] = json!(id == "create_digests");
     }
@@ -107,7 +131,7 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
     }
     if id.starts_with("list_") {
         operation["responses"]["200"]["headers"] = json!({"Link": {
-            "description": "The next page, with `rel=\"next\"`; none on the last",
+            "description": "The next page, with `rel=\"next\"`; absent on the last page",
             "schema": {"type": "string"},
         }});
     }
@@ -126,7 +150,7 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
     }
 }
 
-/// Adds codes to what an operation is refused with.
+/// Adds codes to the errors of an operation.
 fn refuse(operation: &mut Value, status: &str, codes: &[&str]) {
     let answer = &mut operation["responses"][status];
     let mut description = answer["description"].as_str().unwrap_or_default().to_owned();
@@ -156,9 +180,9 @@ mod tests {
     use jiff::Timestamp;
     use keymill_engine::instance::Instance;
     use keymill_engine::operations::{Health, Problem, State};
+    use keymill_engine::operations::{InstanceRecord, Purpose};
     use keymill_engine::space::digest::Normalize;
     use keymill_engine::space::{Audit, Definition, Difference, Kind, Tuning};
-    use keymill_engine::store::{InstanceRecord, Purpose};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Pages of lists: `limit` and `after` on the way in, `next` and a `Link` header on the way out.
 //!
-//! Every list goes through here, so that all are bounded and all are read on in the same way.
+//! Every list uses this, so that all are bounded and paged in the same way.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Problem;
 use super::params::whole_number;
 
-/// How many a page has where nobody says.
+/// The size of a page if no limit is given.
 pub(super) const LIMIT_DEFAULT: u32 = 100;
 /// The most that a page can have.
 pub(super) const LIMIT_MAX: u32 = 1_000;
@@ -51,19 +51,19 @@ pub(super) fn limit(value: Option<&str>) -> Result<u32, Problem> {
     })
 }
 
-/// What to go on after, where any name can be.
+/// Reads an `after` that may be any name.
 pub(super) fn after(value: Option<Cow<'_, str>>) -> Result<Option<String>, Problem> {
     let Some(after) = value else { return Ok(None) };
     let fits = (1..=AFTER_LEN_MAX).contains(&after.len()) && !after.contains(char::is_control);
     if fits { Ok(Some(after.into_owned())) } else { Err(bad_after()) }
 }
 
-/// Refuses an `after` that no page has given.
+/// The error for an `after` that no page has returned.
 pub(super) fn bad_after() -> Problem {
     Problem::bad_parameter("`after` must be the `next` value of a page".to_owned())
 }
 
-/// What to go on after behind this page; `None` where it is not full, because then it is the last.
+/// The `after` of the next page; `None` if this one is not full, because then it is the last.
 pub(super) fn next<T>(items: &[T], limit: u32, name: impl Fn(&T) -> String) -> Option<String> {
     items.last().filter(|_| items.len() == limit as usize).map(name)
 }

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use super::Problem;
 use crate::front::time::{TIME, read_bound};
 
-/// The values of the parameters named, in their order. Others are refused: a misspelt `count`
-/// would silently give one key.
+/// The values of the named parameters, in the same order. Others are refused, because a misspelt
+/// `count` would silently return one key.
 pub(super) fn query<'a, const N: usize>(
     uri: &'a Uri,
     names: &[&'static str; N],

@@ -1,6 +1,6 @@
 //! Large answers: their text is made in pieces, as the client reads.
 //!
-//! `take` hands takes over whose text may exceed [`SMALL_MAX`]. Every key is drawn, and on record where
+//! `take` passes on takes whose text may exceed [`SMALL_MAX`]. Every key is drawn, and on record where
 //! it has to be, before the status line; only the text is made later. [`Pieces`] is the body: hyper asks
 //! it for more while the connection has room, and each piece waits for the budget and for its turn.
 //!
@@ -28,10 +28,14 @@ use super::{Body, Problem, State, full};
 /// Answers up to this size are made at once, and never wait.
 pub(super) const SMALL_MAX: usize = 16 << 10;
 
-/// How long a take of keys that are rows waits for memory.
+/// How long a request that needs much memory waits for it.
 const ROWS_WAIT_MAX: Duration = Duration::from_secs(10);
 /// What a key that has to be put on record takes in memory until it is, besides its text.
 const ROW_BYTES: usize = 256;
+
+/// What a string of a request takes in memory until it is answered, at most: as the input of a digest, it
+/// has candidates, a row and a key.
+const STRING_BYTES: usize = 1 << 10;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Making = Pin<Box<dyn Future<Output = Result<(Writer, Bytes), BoxError>> + Send>>;
@@ -39,7 +43,7 @@ type Making = Pin<Box<dyn Future<Output = Result<(Writer, Bytes), BoxError>> + S
 /// How keys are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One a line.
+    /// One per line.
     Lines,
     /// JSON strings, in an object with the keyspace's name.
     Strings,
@@ -117,7 +121,7 @@ pub(super) async fn take(
     let rows = rows.map(|rows| rows.settle(unwritten.text_in_memory(), &account));
     let head = form.head(space).into_bytes();
     let around = u64::from(unwritten.count()) * form.around() as u64;
-    // The last comma is not there.
+    // There is no comma after the last key.
     let ends = (head.len() + form.tail().len()) as u64 - u64::from(form != Form::Lines);
     let left = unwritten.bytes() + around + ends;
     let writer = Writer { unwritten, form, head, account, rows };
@@ -136,12 +140,31 @@ pub(super) fn counted(state: &State, answer: Response<Body>) -> Result<Response<
         return Ok(answer);
     }
     let room = state.budget.try_reserve_whole(len).ok_or_else(Problem::too_many_large_answers)?;
+    Ok(sliced(state, answer, room))
+}
+
+/// Room for the work on a request that consists of many strings, and for its answer, which cannot be
+/// dropped and asked for again; `None` where that is little.
+pub(super) async fn room_for_strings(state: &State, body: &[u8]) -> Result<Option<Whole>, Problem> {
+    // Every string of JSON has two.
+    let strings = body.iter().filter(|byte| **byte == b'"').count() / 2;
+    let bytes = strings * STRING_BYTES;
+    if bytes <= SMALL_MAX {
+        return Ok(None);
+    }
+    let room = state.budget.reserve_whole(bytes, ROWS_WAIT_MAX).await;
+    room.map(Some).ok_or_else(Problem::too_many_large_answers)
+}
+
+/// An answer that is in memory as a whole, with the room that it has until it is sent.
+pub(super) fn sliced(state: &State, answer: Response<Body>, room: Whole) -> Response<Body> {
+    let left = answer.body().size_hint().exact().unwrap_or(0);
     let account = state.budget.open(state.line.clone());
-    let room = Arc::new(room.settle(len, &account));
-    Ok(answer.map(|body| {
+    let room = Arc::new(room.settle(usize::try_from(left).unwrap_or(usize::MAX), &account));
+    answer.map(|body| {
         let slices = Slices { body, rest: Bytes::new(), left, account, room };
         Either::Right(AxumBody::new(slices))
-    }))
+    })
 }
 
 /// A body that is made while it is read.
@@ -202,7 +225,7 @@ impl Writer {
     async fn piece(mut self) -> Result<(Writer, Bytes), BoxError> {
         let room = self.account.reserve(self.rows.as_ref()).await;
         let mut text = Vec::new();
-        // A piece of nothing but blocked keys is no piece.
+        // A piece is never empty, even if all its keys are blocked.
         while text.is_empty() {
             turn().await;
             self.write(&mut text)?;
@@ -229,7 +252,7 @@ impl Writer {
 /// A body that is in memory already, in slices, so that it shows how much of it was sent.
 struct Slices {
     body: Body,
-    /// What is there of it and not given out.
+    /// The part that was received and not yet given out.
     rest: Bytes,
     left: u64,
     account: Arc<Account>,

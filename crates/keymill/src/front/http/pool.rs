@@ -1,4 +1,4 @@
-//! `POST /v1/spaces/{space}/pool`: keys of the user's own, one a line, streamed.
+//! `POST /v1/spaces/{space}/pool`: imports keys of the user's own, one per line, as a stream.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
 use super::params::no_query;
-use super::{BODY_TIME_MAX, Body, Problem, State, check_encoding, full};
+use super::request_body::BODY_TIME_MAX;
+use super::{Body, Problem, State, check_encoding, full};
 
 /// How long an import may take.
 const IMPORT_TIME_MAX: Duration = Duration::from_secs(3_600);
-/// How many lines are taken together.
+/// How many lines are imported together.
 const LINES: usize = 10_000;
-/// How much a client must send, on average over [`RATE_WINDOW`] of waiting for it. Without that, a byte
-/// now and then would keep one of the few places for an hour.
+/// How many bytes a second a client must send, on average over [`RATE_WINDOW`] of waiting for it. Otherwise a
+/// client that sends a byte now and then would occupy one of the few places for an hour.
 const RATE_MIN: u64 = 1_024;
 const RATE_WINDOW: Duration = Duration::from_secs(30);
 
@@ -43,12 +44,12 @@ pub(super) struct ImportView {
 pub(super) struct RefusedLine {
     /// Its number, from 1.
     line: u64,
-    /// Why, in words.
+    /// Why it was refused.
     reason: String,
 }
 
-/// How fast a body comes. Only the time spent waiting for the client counts: what the store takes for
-/// the lines is not the client's fault.
+/// How fast a body arrives. Only the time spent waiting for the client counts, not the time that the
+/// store needs for the lines.
 #[derive(Debug, Default)]
 struct Rate {
     waited: Duration,
@@ -56,7 +57,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// Notes so many bytes after so long a wait; whether the client is fast enough so far.
+    /// Records bytes that arrived after a wait. Returns whether the client is fast enough so far.
     fn suffices(&mut self, waited: Duration, bytes: u64) -> bool {
         self.waited += waited;
         self.bytes += bytes;

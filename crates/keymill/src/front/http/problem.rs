@@ -39,7 +39,7 @@ pub struct Problem {
     request_id: Option<Box<str>>,
     #[serde(skip)]
     retry_after: Option<u8>,
-    /// What only the log may tell: hosts, paths, a driver's words.
+    /// What only the log may contain: hosts, paths, messages of a driver.
     #[serde(skip)]
     cause: Option<Box<str>>,
 }
@@ -118,6 +118,16 @@ impl Problem {
         problem
     }
 
+    pub(super) fn too_many_large_bodies() -> Problem {
+        let detail = "too many large requests are being read, and their memory is limited \
+                      (limits.unsent_max_bytes); try again, or send less at a time"
+            .to_owned();
+        let mut problem =
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies", detail);
+        problem.retry_after = Some(5);
+        problem
+    }
+
     pub(super) fn body_too_slow() -> Problem {
         let detail = "the body did not arrive in time".to_owned();
         Problem::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail)
@@ -135,13 +145,13 @@ impl Problem {
         self.code
     }
 
-    /// What the log is to tell of it.
+    /// What the log says about it.
     pub(super) fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }
 
-    /// The answer that carries this problem. Its body is written when the request's name is known,
-    /// which every problem tells.
+    /// The answer that carries this problem. Its body is written when the request ID is known, which is
+    /// part of every problem.
     pub fn into_answer(self) -> Response<Body> {
         let mut answer = full("application/problem+json", bytes::Bytes::new());
         *answer.status_mut() =
@@ -202,7 +212,7 @@ impl From<ServiceError> for Problem {
         let mut problem = Problem::new(status, code, detail);
         problem.cause = cause.map(String::into);
         problem.retry_after = match error {
-            // Only a person can reopen the space, so there is no hurry.
+            // Only an operator can reopen the keyspace, so there is no hurry.
             ServiceError::RolledBack(_) => Some(30),
             ServiceError::NoKeysReady { .. }
             | ServiceError::NoWorker(_)
@@ -223,14 +233,14 @@ impl From<ServiceError> for Problem {
     }
 }
 
-/// What a stranger may read of an error, and what only the log may tell.
+/// What a client may read of an error, and what only the log may contain.
 fn told(error: &ServiceError) -> (String, Option<String>) {
     let detail = match error {
         ServiceError::StoreUnavailable(_) => {
             "the store is unreachable or did not answer in time; try again".to_owned()
         }
         ServiceError::Broken(_) => {
-            "the store cannot be used; the log of this instance says why".to_owned()
+            "the store cannot be used; see the log of this instance".to_owned()
         }
         ServiceError::NoKeysReady { space, reason, cause: Some(_) } => {
             format!("the keyspace `{space}` has no keys left in memory: {reason}")
@@ -291,7 +301,7 @@ mod tests {
                 assert!(!told.contains(word), "{told}");
             }
         }
-        // What a caller can do something about is told in full.
+        // What a caller can act on is sent in full.
         let problem = Problem::from(ServiceError::WrongKind("it has no pool".to_owned()));
         assert_eq!((problem.cause(), &*problem.detail), (None, "it has no pool"));
     }

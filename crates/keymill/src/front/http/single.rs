@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - A request that is not answered here is as it was: nothing is counted, and no key was made for it that
+//! - A request that is not answered here is unchanged: nothing is counted, and no key was made for it that
 //!   could have been handed out. An ordinal whose key is blocked is spent, as it is everywhere.
 //! - Nothing here waits, asks the store, or writes to the log.
 
@@ -37,7 +37,7 @@ const HEADERS_KEPT_MAX: usize = 24;
 #[derive(Debug)]
 pub(super) struct DefaultSpace {
     pub(super) name: Box<str>,
-    /// Once it is open. Open spaces are kept for good, so that nobody has to look for it again.
+    /// Set once it is open. Open keyspaces stay open, so it need not be looked up again.
     opened: OnceLock<Arc<Space>>,
 }
 
@@ -60,11 +60,11 @@ impl DefaultSpace {
 }
 
 impl Http {
-    /// Answers a take of one key, if its keyspace has one at hand and the request asks for nothing else.
-    /// Otherwise `None`; the request is then as it was.
+    /// Answers a take of one key, if its keyspace has one in memory and the request asks for nothing else.
+    /// Otherwise returns `None` and leaves the request unchanged.
     ///
-    /// An answer gets the header map of its request, which is empty from then on: to make and drop another
-    /// one would cost more than to make the key.
+    /// An answer takes over the header map of its request, because making and dropping another one would cost
+    /// more than making the key.
     pub(crate) fn answer_now(&self, request: &mut Request<Incoming>) -> Option<Response<Body>> {
         let (uri, default) = (request.uri(), &self.state.default_space);
         if uri.query().is_some() || !request.body().is_end_stream() || checks::logs_requests() {
@@ -72,7 +72,7 @@ impl Http {
         }
         let (route, name) = match *request.method() {
             Method::GET if uri.path() == "/get-key" => (Route::GetKey, &*default.name),
-            // A name that is encoded is the name of no keyspace.
+            // No keyspace has a name that needs encoding.
             Method::POST => {
                 let rest = uri.path().strip_prefix("/v1/spaces/")?;
                 (Route::Take, rest.strip_suffix("/keys")?)

@@ -1,4 +1,4 @@
-//! `/v1/spaces`: making and showing keyspaces.
+//! `/v1/spaces`: creates and shows keyspaces.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;

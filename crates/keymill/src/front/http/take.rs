@@ -20,13 +20,13 @@ pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 /// That of keys in an object.
 pub(super) const JSON: &str = "application/json";
 
-/// From how many keys on a take is worth a turn of its own: some hundredths of a millisecond.
+/// A take of this many keys waits for a turn of its own: it takes some hundredths of a millisecond.
 const COUNT_OF_A_TURN: u32 = 256;
 
 /// Takes keys: each is handed out once, and never again to anyone.
 ///
-/// A take that fails has taken nothing and can be repeated. Where an answer is lost on its way, its keys stay
-/// unused: take others.
+/// A take that fails has taken nothing and can be repeated. If an answer is lost on its way, its keys stay
+/// unused; take new ones.
 #[utoipa::path(
     post, path = "/v1/spaces/{space}/keys", tag = "keys", operation_id = "take_keys",
     params(
@@ -37,7 +37,7 @@ const COUNT_OF_A_TURN: u32 = 256;
     ),
     request_body(content = TakeBody, description = "The parameters in a JSON body; each may be given in only one of the two places"),
     responses(
-        (status = 200, description = "The keys; fewer than asked for only when the keyspace ends there. With `Accept: text/plain`, one key per line.",
+        (status = 200, description = "The keys; fewer than requested only if the keyspace has no more. With `Accept: text/plain`, one key per line.",
             content((Keys = "application/json"), (String = "text/plain"))),
         (status = 400, description = "`bad_count`, `bad_parameter`, `bad_caller`, `repeated_parameter`, `unsafe_numbers`"),
         (status = 404, description = "`unknown_space`"),
@@ -131,7 +131,7 @@ pub(super) async fn get_key(
     Ok(full(PLAIN, body.freeze()))
 }
 
-/// Answers a `HEAD` of it: what a `GET` would say, as far as that is known without taking a key.
+/// Answers `HEAD /get-key` like a `GET`, as far as that is possible without taking a key.
 pub(super) async fn head(state: &State, uri: &Uri) -> Result<Response<Body>, Problem> {
     let named = named(uri)?;
     let space = state.service.space(named.as_deref().unwrap_or(&state.default_space.name)).await?;
@@ -149,7 +149,7 @@ fn named(uri: &Uri) -> Result<Option<Cow<'_, str>>, Problem> {
     Ok(space)
 }
 
-/// Refuses numbers that programs would not read as they are written.
+/// Refuses JSON numbers that programs would round.
 fn check_numbers(space: &Space) -> Result<(), Problem> {
     if space.record().definition.is_safe_as_numbers() {
         return Ok(());

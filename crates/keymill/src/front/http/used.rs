@@ -1,12 +1,12 @@
-//! `/v1/spaces/{space}/used` and `DELETE /v1/spaces/{space}/keys/{key}`: the record of single keys, and
-//! their end.
+//! `/v1/spaces/{space}/used` and `DELETE /v1/spaces/{space}/keys/{key}`: lists used keys, and retires a
+//! key.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
 use hyper::Uri;
 use jiff::Timestamp;
-use keymill_engine::store::{UsedKey, UsedPage};
+use keymill_engine::operations::{UsedKey, UsedPage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -40,7 +40,7 @@ pub struct UsedView {
 /// A page of used keys.
 #[derive(Serialize, ToSchema)]
 pub(super) struct UsedKeys {
-    /// In the order of their times.
+    /// The keys, ordered by the time of use.
     used: Vec<UsedView>,
     /// Pass this as `after` to get the next page; absent on the last page.
     next: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct UsedKeys {
         ("space" = String, Path, description = "The keyspace"),
         ("from" = Option<String>, Query, description = "Used at this time or later"),
         ("to" = Option<String>, Query, description = "Used before this time"),
-        ("caller" = Option<String>, Query, description = "Handed out to this caller; left out, to any or to none"),
+        ("caller" = Option<String>, Query, description = "Only keys handed out to this caller"),
         ("after" = Option<String>, Query, description = "The `next` of the previous page"),
         ("limit" = Option<u32>, Query, description = "How many to list"),
     ),
@@ -96,10 +96,10 @@ fn as_use(after: &str) -> Option<(Timestamp, i64)> {
 #[utoipa::path(delete, path = "/v1/spaces/{space}/keys/{key}", tag = "keys", operation_id = "retire_key",
     params(
         ("space" = String, Path, description = "The keyspace"),
-        ("key" = String, Path, description = "The key, in any spelling its shape understands"),
+        ("key" = String, Path, description = "The key, in any spelling that the keyspace accepts"),
     ),
     responses(
-        (status = 200, description = "The key, with when it was retired", body = UsedView),
+        (status = 200, description = "The key, with the time at which it was retired", body = UsedView),
         (status = 400, description = "`bad_body`: it takes no body"),
         (status = 404, description = "`unknown_space`"),
         (status = 408, description = "`body_too_slow`"),
@@ -115,7 +115,7 @@ pub(super) async fn retire(
 ) -> Result<Json<UsedView>, Problem> {
     let Path((space, key)) = path?;
     no_query(&uri)?;
-    no_body(&body, "the URL says all")?;
+    no_body(&body, "everything is in the URL")?;
     Ok(Json(state.service.retire(&space, &key).await?.into()))
 }
 

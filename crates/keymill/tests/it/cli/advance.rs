@@ -49,8 +49,8 @@ fn an_advance_goes_beyond_the_keys_in_use() {
         "read 152 keys of `t`",
         "ignored 1 line that cannot be keys",
         "000149  ordinal 149\n",
-        "2,000 ordinals are skipped for keys that may be on their way",
-        "goes on at ordinal 2150",
+        "2,000 ordinals are skipped for keys that may have been handed out but not yet saved",
+        "continues at ordinal 2150",
     ] {
         assert!(said.contains(line), "`{line}` is not in {said}");
     }

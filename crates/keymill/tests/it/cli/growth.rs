@@ -15,7 +15,7 @@ fn a_keyspace_grows_and_takes_move_on_at_the_seam() {
     let output = place.run(&["space", "grow", "t", "--length", "2"]);
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
-    let expected = "110 keys instead of 10; from ordinal 10 on their length is 2";
+    let expected = "110 keys instead of 10; keys from ordinal 10 on have length 2";
     assert!(said.contains(expected), "{said}");
     assert_eq!(place.ok(&["take", "t", "-n", "7"]), "4\n5\n7\n8\n9\n00\n02\n");
     // Old keys and new ones explain themselves.
@@ -33,7 +33,7 @@ fn a_keyspace_grows_and_takes_move_on_at_the_seam() {
     // The definition that it was made with is still its own.
     place.ok(&create);
     let keys = place.run(&["take", "t", "-n", "200"]);
-    failed(&keys, 4, "ended after 97 of 200 keys");
+    failed(&keys, 4, "has no more keys; took 97 of 200");
     assert!(keys.stdout.starts_with(b"03\n04\n") && keys.stdout.ends_with(b"98\n99\n"));
     place.fails(&["take", "t"], 4, "used up");
 }

@@ -25,5 +25,5 @@ fn there_is_a_page_for_every_command() {
         assert!(text.contains(".SH NAME"), "{text}");
     }
     std::fs::write(place.path().join("file"), "").unwrap();
-    place.fails(&["man", "--dir", "file/below"], 1, "cannot write the manual into file/below");
+    place.fails(&["man", "--dir", "file/below"], 1, "cannot write the manual to file/below");
 }

@@ -1,7 +1,10 @@
 //! Output that cannot be written: a reader that has gone, a disk that is full.
 
 use std::fs::OpenOptions;
-use std::process::{Output, Stdio};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use super::{Place, failed, stderr};
 
@@ -91,6 +94,62 @@ fn a_full_disk_is_a_failure_and_says_so() {
         assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
         failed(&output, 1, "cannot write to standard output: No space left on device");
     }
+}
+
+/// Half an export is of no use, so that a reader that has gone is a failure too.
+#[test]
+fn an_export_that_cannot_be_written_is_a_failure_and_can_be_repeated() {
+    let place = Place::new();
+    place.ok(&["space", "create", "t", "--kind", "sequential", "--length", "5"]);
+    let export = ["space", "export", "t", "--seal", "--for", "00000000000000aa"];
+    failed(&run_into(&place, &export, full_disk()), 1, "cannot write the export: no storage space");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    failed(&run_into(&place, &export, writer), 1, "cannot write the export: broken pipe");
+    assert!(place.ok(&export).lines().count() > 1);
+}
+
+#[test]
+fn a_server_whose_log_cannot_be_written_serves_and_stops_as_ever() {
+    for format in ["text", "json"] {
+        let place = Place::new();
+        // Nobody can be told which port it has found, so it is given one.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = place.command(&["serve", "--listen", &free.to_string()]);
+        command.env("KEYMILL_LOG_FORMAT", format).env("KEYMILL_LOG_LEVEL", "debug");
+        let server = command.stdout(full_disk()).stderr(full_disk()).spawn().unwrap();
+        let mut server = Running(server);
+        let begin = Instant::now();
+        while !get_key(free).is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+            assert_eq!(server.0.try_wait().unwrap(), None, "{format}: it has ended");
+            assert!(begin.elapsed() < Duration::from_secs(30), "{format}: it does not serve");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for signal in ["HUP", "TERM"] {
+            let kill = format!("kill -{signal} {}", server.0.id());
+            assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        }
+        assert_eq!(server.0.wait().unwrap().code(), Some(0), "{format}");
+    }
+}
+
+/// A process that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn get_key(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = b"GET /get-key HTTP/1.1\r\nhost: k\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
 }
 
 #[test]

@@ -9,15 +9,25 @@ fn without_secret() -> (Place, String) {
     place.ok(&["alias", "add", "default", "sale"]);
     place.ok(&["space", "create", "tickets", "--kind", "sequential", "--length", "4"]);
     place.ok(&["take", "tickets"]);
+    place.ok(&["space", "create", "ids", "--kind", "snowflake"]);
+    // Aliases of this alphabet are on record in capitals, however they are typed.
+    place.ok(&["space", "create", "codes", "--kind", "pooled", "--alphabet", "base32"]);
+    place.ok(&["pool", "fill", "codes", "--count", "10"]);
+    place.ok(&["alias", "add", "codes", "abcdefg"]);
     place.ok(&["secret", "export", "secret.txt", "--forget"]);
     (place, key)
 }
 
-const READING: [&str; 8] = [
+const READING: [&str; 13] = [
     "space list",
     "space show default",
     "space set default --horizon-seconds 60",
+    "space bounds ids --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z",
     "alias list default",
+    "alias show default sale",
+    "alias show codes abcdefg",
+    "pool export codes",
+    "explain tickets 0000",
     "audit export default",
     "store check",
     "store identity",
@@ -36,6 +46,9 @@ fn reading_records_and_changing_settings_needs_no_secret() {
         assert!(unreadable.status.success(), "{command}: {}", stderr(&unreadable));
     }
     assert!(place.ok(&["alias", "list", "default"]).starts_with("sale "));
+    assert_eq!(place.ok(&["pool", "export", "codes"]).lines().count(), 10);
+    place.fails(&["alias", "show", "default", "summer"], 1, "summer");
+    place.fails(&["pool", "export", "tickets"], 1, "pool");
     let shown = place.ok(&["space", "show", "default"]);
     assert!(shown.contains("horizon_seconds  60\n"), "{shown}");
     place.ok(&["space", "seal", "default", "--yes"]);
@@ -48,6 +61,8 @@ fn a_key_is_explained_without_the_secret_where_it_was_made_without() {
     let explain = ["explain", "default", &key];
     let says = "`default` was made with a secret that is not in the store: set KEYMILL_SECRET";
     place.fails(&explain, 1, says);
+    let unreadable = place.command(&explain).env("KEYMILL_SECRET_FILE", "nowhere").output();
+    failed(&unreadable.unwrap(), 1, "cannot read the secret in nowhere");
     let with = place.command(&explain).env("KEYMILL_SECRET_FILE", "secret.txt").output().unwrap();
     assert!(with.status.success(), "{}", stderr(&with));
 }

@@ -13,6 +13,9 @@ use super::{Place, stderr};
 /// Long enough for anything that is not stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a proxy says of the client 203.0.113.7, in version 2 of the PROXY protocol.
+const CLIENT: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x07\x7f\0\0\x01\x12\x67\0\x50";
+
 /// A server of the settings in `keymill.toml`, with a log of JSON.
 struct Server {
     place: Place,
@@ -77,6 +80,16 @@ impl Server {
         answer
     }
 
+    /// A connection that was answered and stays open; `None` where it is refused. It begins with what a
+    /// proxy says of its client.
+    fn hold(&self, proxy: &[u8]) -> Option<TcpStream> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(&[proxy, b"GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n"].concat()).ok()?;
+        let mut status = [0; "HTTP/1.1 200".len()];
+        stream.read_exact(&mut status).ok()?;
+        (&status == b"HTTP/1.1 200").then_some(stream)
+    }
+
     /// Waits for the end, and returns what was logged since the last look.
     fn ended(&mut self) -> (ExitStatus, Vec<String>) {
         let begin = Instant::now();
@@ -118,7 +131,39 @@ fn a_json_log_is_json_from_the_greeting_to_the_last_line() {
     server.logged("stopping");
     let (status, rest) = server.ended();
     assert!(status.success(), "{status}");
+    for line in &rest {
+        assert!(parse(line)["level"].is_string(), "{line}");
+    }
     assert_eq!(message_of(rest.last().unwrap()), "stopped");
+}
+
+#[test]
+fn the_log_says_that_all_connections_are_in_use() {
+    let server = Server::start("[limits]\nconnections_max = 1\n");
+    let _held = server.hold(b"").unwrap();
+    assert!(server.ask("GET", "/get-key", "").contains("\"too_many_connections\""));
+    let line = server.logged("all connections are in use");
+    assert_eq!((&line["level"], &line["fields"]["count"]), (&"WARN".into(), &1.into()));
+}
+
+#[test]
+fn the_warning_of_a_failed_request_names_the_request() {
+    let server = Server::start("");
+    for file in ["keymill.db", "keymill.db-wal", "keymill.db-shm"] {
+        let _ = std::fs::remove_file(server.place.path().join("keymill").join(file));
+    }
+    let answer = server.ask("PUT", "/v1/spaces/links", "x-request-id: failed-one\r\n");
+    assert!(answer.contains("\"store_unavailable\"") && answer.contains("failed-one"), "{answer}");
+    let line = server.logged("a request failed");
+    let fields = &line["fields"];
+    assert_eq!((&line["level"], &fields["request_id"]), (&"WARN".into(), &"failed-one".into()));
+    assert_eq!(
+        (&fields["code"], &fields["client"]),
+        (&"store_unavailable".into(), &"127.0.0.1".into())
+    );
+    // What the answer does not tell.
+    assert!(fields["message"].as_str().unwrap().contains("keymill.db"), "{line}");
+    assert!(!answer.contains("keymill.db"), "{answer}");
 }
 
 #[test]
@@ -191,6 +236,40 @@ fn a_hangup_reloads_what_can_be_reloaded_and_names_the_rest() {
     assert!(take(&server, 2).starts_with("HTTP/1.1 200"));
     server.signal("TERM");
     assert!(server.ended().0.success());
+}
+
+#[test]
+fn a_hangup_changes_the_limits_of_bodies_and_of_the_connections_of_an_address() {
+    let settings = |limits: &str| format!("trusted_proxies = [\"127.0.0.1\"]\n[limits]\n{limits}");
+    let server = Server::start(&settings("body_max_bytes = 100\n"));
+    let put = |len: usize| {
+        let body = format!("{{{}}}", " ".repeat(len - 2));
+        server.ask("PUT", "/v1/spaces/links", &format!("content-length: {len}\r\n\r\n{body}"))
+    };
+    // Refused before the body is read, which is therefore not sent.
+    let refuses = |len: usize| {
+        let length = format!("content-length: {len}\r\n");
+        let answer = server.ask("PUT", "/v1/spaces/links", &length);
+        assert!(answer.contains("\"body_too_large\""), "{answer}");
+    };
+    assert!(put(100).starts_with("HTTP/1.1 201"));
+    refuses(101);
+    server.write_settings(&settings("body_max_bytes = 50\nconnections_per_address_max = 1\n"));
+    server.signal("HUP");
+    let reloaded = server.logged("the settings were reloaded");
+    let changed = reloaded["fields"]["changed"].as_str().unwrap();
+    assert_eq!(changed, "limits.body_max_bytes, limits.connections_per_address_max");
+    assert!(put(50).starts_with("HTTP/1.1 200"));
+    refuses(51);
+    // Connections from this machine are not counted, so that they are those of a client behind a proxy.
+    let first = server.hold(CLIENT).unwrap();
+    assert!(server.hold(CLIENT).is_none());
+    server.logged("connections_per_address_max");
+    server.write_settings(&settings("body_max_bytes = 50\nconnections_per_address_max = 3\n"));
+    server.signal("HUP");
+    server.logged("the settings were reloaded");
+    let _three = [first, server.hold(CLIENT).unwrap(), server.hold(CLIENT).unwrap()];
+    assert!(server.hold(CLIENT).is_none());
 }
 
 #[test]

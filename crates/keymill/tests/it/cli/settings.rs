@@ -25,11 +25,11 @@ fn settings_come_from_flags_variables_and_the_file() {
     place.fails(&["take", "-n", "-1"], 2, "1 or more");
     place.fails(&["take", "-n", "abc"], 2, "1 or more");
     for (text, says) in [
-        ("[log]\nlevel = \"loud\"", "log.level is `loud`"),
+        ("[log]\nlevel = \"loud\"", "filter such as keymill=debug,warn, not `loud`"),
         ("[spaces.a]\nlength = 1", "[spaces.a]"),
         ("store = \"oracle://x\"", "`oracle`"),
         ("[limits]\nwait_seconds = 0", "limits.wait_seconds"),
-        ("[limits]\ncount_max = 0", "limits.count_max is 0: it must be from 1 to 10,000,000"),
+        ("[limits]\ncount_max = 0", "limits.count_max must be from 1 to 10,000,000, not 0"),
         ("[limits]\ncount_max = \"x\"", "count_max must be a whole number from 1 to 10,000,000"),
     ] {
         std::fs::write(place.path().join("bad.toml"), text).unwrap();

@@ -111,3 +111,9 @@ fn keys_in_use_count_among_what_a_guess_may_hit() {
     let json = place.ok(&["space", "show", "codes", "--json"]);
     assert!(json.contains("\"named\": 10000") && json.contains("\"density\": 0.01"), "{json}");
 }
+
+#[test]
+fn all_figures_of_a_snowflake_keyspace_have_separators() {
+    let shown = Place::new().ok(&["space", "create", "ids", "--kind", "snowflake"]);
+    assert!(shown.contains("workers      1,024, each with up to 4,096,000 "), "{shown}");
+}

@@ -10,7 +10,7 @@ fn the_secret_can_be_moved_out_and_a_wrong_one_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(place.path().join("secret.txt")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    place.fails(&["secret", "export", "again.txt"], 1, "keeps no secret");
+    place.fails(&["secret", "export", "again.txt"], 1, "holds no secret");
     let with =
         |name: &str, value: &str| place.command(&["take"]).env(name, value).output().unwrap();
     assert!(with("KEYMILL_SECRET_FILE", "secret.txt").status.success());
@@ -53,7 +53,7 @@ fn databases_that_cannot_be_used_are_named() {
     let mode: String = other.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
     assert_eq!(mode, "delete", "it was not touched");
     std::fs::write(place.path().join("file"), "").unwrap();
-    place.fails(&["take", "--data-dir", "file/below"], 1, "cannot make the data directory");
+    place.fails(&["take", "--data-dir", "file/below"], 1, "cannot create the data directory");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_space_that_ends_says_so_and_exits_with_4() {
         "1",
     ]);
     let output = place.run(&["take", "t", "-n", "12"]);
-    failed(&output, 4, "ended after 10 of 12 keys");
+    failed(&output, 4, "has no more keys; took 10 of 12");
     assert_eq!(output.stdout, b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     place.fails(&["take", "t"], 4, "used up");
 }

@@ -62,6 +62,26 @@ async fn an_idle_connection_has_time_for_a_request_that_is_on_its_way() {
 }
 
 #[tokio::test]
+async fn a_client_of_http_1_0_that_keeps_its_connection_is_told_its_end_too() {
+    let mut instance = Instance::start().await;
+    let mut stream = TcpStream::connect(instance.address).await.unwrap();
+    let request = "GET /healthz HTTP/1.0\r\nhost: k\r\nconnection: keep-alive\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let answer = read_answer(&mut stream).await;
+    assert!(answer.contains("\r\nconnection: keep-alive\r\n"), "{answer}");
+    instance.stop.take().unwrap().send(()).unwrap();
+    while TcpStream::connect(instance.address).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let answer = read_answer(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    assert!(!answer.contains("keep-alive"), "{answer}");
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0, "closed behind its last answer");
+}
+
+#[tokio::test]
 async fn readiness_ends_with_the_signal_and_service_only_after_the_delay() {
     let limits = ServerLimits { drain_delay: Duration::from_secs(60), ..ServerLimits::default() };
     let mut instance = Instance::start_with(limits).await;

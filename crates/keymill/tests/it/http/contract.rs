@@ -1,6 +1,6 @@
 //! The description of the HTTP interface, held against what is answered.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value, json};
 
@@ -144,6 +144,51 @@ async fn statuses_that_are_answered_are_described() {
     assert!(!required("/v1/spaces/{space}", "put"), "no body asks for the defaults");
     assert!(!required("/v1/spaces/{space}/keys", "post"));
     assert!(required("/v1/spaces/{space}/digests", "post"));
+}
+
+#[tokio::test]
+async fn every_type_that_a_take_is_answered_with_is_described_and_no_other() {
+    let instance = Instance::start().await;
+    let api = instance.call("GET", "/openapi.json").await.json();
+    instance.put("ids", &json!({"kind": "snowflake", "layout": "javascript"})).await;
+    let mut answered = BTreeSet::new();
+    // Single takes, those that wait for keys, and large ones are written in three places.
+    for (method, template, path) in [
+        ("post", "/v1/spaces/{space}/keys", "/v1/spaces/default/keys"),
+        ("post", "/v1/spaces/{space}/keys", "/v1/spaces/default/keys?count=3"),
+        ("post", "/v1/spaces/{space}/keys", "/v1/spaces/default/keys?count=20000"),
+        ("post", "/v1/spaces/{space}/keys", "/v1/spaces/ids/keys?count=3&numbers=true"),
+        ("post", "/v1/spaces/{space}/keys", "/v1/spaces/default/keys?count=0"),
+        ("post", "/v1/spaces/{space}/keys", "/v1/spaces/nope/keys"),
+        ("get", "/get-key", "/get-key"),
+        ("get", "/get-key", "/get-key?space=default"),
+        ("get", "/get-key", "/get-key?space=nope"),
+    ] {
+        for accept in ["*/*", "application/json", "text/plain", "image/png"] {
+            let headers = format!("accept: {accept}\r\n");
+            let answer = instance.send(&method.to_uppercase(), path, &headers, "").await;
+            let kind = answer.header("content-type").unwrap().split(';').next().unwrap();
+            let status = answer.status.to_string();
+            let described = &api["paths"][template][method]["responses"][&status]["content"];
+            let why = format!("{method} {path} for {accept} is {kind}, not {described}");
+            assert!(described[kind].is_object(), "{why}");
+            if kind == "text/plain" {
+                assert_eq!(described[kind]["schema"]["type"], "string", "{why}");
+            } else {
+                let schema = &described[kind]["schema"];
+                conforms(&api, schema, &answer.json()).unwrap_or_else(|it| panic!("{why}: {it}"));
+            }
+            if answer.status == 200 {
+                answered.insert((template, kind.to_owned()));
+            }
+        }
+    }
+    let described = [("post", "/v1/spaces/{space}/keys"), ("get", "/get-key")];
+    let described = described.into_iter().flat_map(|(method, template)| {
+        let content = &api["paths"][template][method]["responses"]["200"]["content"];
+        content.as_object().unwrap().keys().map(move |kind| (template, kind.clone()))
+    });
+    assert_eq!(answered, described.collect());
 }
 
 #[tokio::test]

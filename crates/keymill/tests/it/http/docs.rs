@@ -1,5 +1,7 @@
 //! The documentation page: what it is served as, and what it may load.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use super::{Answer, Instance};
@@ -62,6 +64,25 @@ async fn the_page_says_what_to_do_about_an_error_without_any_script() {
     let example: Value = serde_json::from_str(example.unwrap()).unwrap();
     let fields = |problem: &Value| problem.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(fields(&example), fields(&problem));
+}
+
+/// The script runs in node, in a document with no more than it needs: every operation is opened, and takes are
+/// filled in, confirmed and sent.
+#[tokio::test]
+async fn the_script_shows_every_operation_and_sends_what_the_reader_fills_in() {
+    if Command::new("node").arg("--version").output().is_err() {
+        eprintln!(
+            "\n*** NOT TESTED: node is missing on this machine; it runs the script of /docs ***\n"
+        );
+        return;
+    }
+    let instance = Instance::start().await;
+    let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/http/docs_reader.js");
+    let url = format!("http://{}", instance.address);
+    // On another thread: this one accepts the connections.
+    let run = move || Command::new("node").args([reader, &url]).output().unwrap();
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Asserts that a header has exactly this value. Heads are in small letters, and so are the values here.

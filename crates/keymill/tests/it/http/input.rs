@@ -81,10 +81,37 @@ async fn refuses_wrong_text(store: Option<String>) {
         let owned = instance.call("DELETE", &format!("{sale}?owner={url}")).await;
         owned.is_problem(400, "bad_owner", "255 bytes");
     }
+    let json = "content-type: application/json\r\n";
+    let nul = json!({"caller": "a\0b"}).to_string();
+    let caller = instance.send("POST", "/v1/spaces/noted/keys", json, &nul).await;
+    caller.is_problem(400, "bad_caller", "128");
+    let made = instance.put("inputs", &json!({"kind": "digest"})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    digests_any_text(&instance).await;
     // What fits is taken as it is.
     let owner = json!({"owner": "ä".repeat(127)}).to_string();
     let alias = "/v1/spaces/noted/aliases/sale";
     assert_eq!(instance.send("PUT", alias, "", &owner).await.status, 201);
     let shown = instance.call("GET", alias).await.json();
     assert_eq!(shown["owner"], json!("ä".repeat(127)));
+}
+
+/// Inputs and scopes are not written down but digested, so that they may be any text: each is told from the
+/// same without its NUL, and has the same key again.
+async fn digests_any_text(instance: &Instance) {
+    let digest = async |body: serde_json::Value| {
+        let path = "/v1/spaces/inputs/digests";
+        let answer = instance.send("POST", path, "", &body.to_string()).await;
+        assert_eq!(answer.status, 200, "{body}: {}", answer.body);
+        answer.json()
+    };
+    let many = digest(json!({"inputs": ["a\0b", "ab", "\0"]})).await["keys"].clone();
+    let keys: std::collections::HashSet<String> = serde_json::from_value(many.clone()).unwrap();
+    assert_eq!(keys.len(), 3);
+    let again = digest(json!({"input": "a\0b"})).await;
+    assert_eq!((&again["key"], &again["made"]), (&many[0], &json!(false)));
+    let scoped = digest(json!({"inputs": ["ab"], "scope": "a\0b"})).await["keys"][0].clone();
+    assert_ne!(scoped, many[1]);
+    let again = digest(json!({"input": "ab", "scope": "a\0b"})).await;
+    assert_eq!((&again["key"], &again["made"]), (&scoped, &json!(false)));
 }

@@ -1,8 +1,10 @@
 //! What an instance tells of itself: its health, its figures, the description of its routes.
 
+use keymill_engine::operations::{Opening, Service, Setup};
 use serde_json::json;
 
 use super::Instance;
+use crate::setup::setup;
 
 #[tokio::test]
 async fn whoever_watches_is_told() {
@@ -26,6 +28,24 @@ async fn whoever_watches_is_told() {
     // The secret is made up: once in a while the first keys are blocked, and drawn all the same.
     assert!(number("keymill_keys_total") >= 1);
     assert_eq!(number("keymill_keys_total") + number("keymill_keys_at_hand"), 1_000);
+}
+
+#[tokio::test]
+async fn readiness_says_that_a_store_is_unsafe_but_not_what_the_store_has_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("keymill.db").display());
+    let store = keymill_engine::internals::store::open(&url, Opening::default()).await.unwrap();
+    // As a driver may put it.
+    let told = "quorum is tcp connect error: 192.0.2.1:2379 (os error 111), should be a majority";
+    let setup = setup(store, folder.path());
+    let service = Service::start(Setup { unsafe_store: Some(told.to_owned()), ..setup });
+    let health = service.await.unwrap().health();
+    let [problem] = &health.problems[..] else { panic!("{health:?}") };
+    assert_eq!((health.ready, problem.code), (true, "unsafe_store"));
+    assert!(problem.detail.contains("keymill store check"), "{}", problem.detail);
+    for private in ["192.0.2.1", "2379", "os error", "quorum"] {
+        assert!(!problem.detail.contains(private), "{}", problem.detail);
+    }
 }
 
 #[tokio::test]

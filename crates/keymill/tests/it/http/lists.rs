@@ -1,5 +1,8 @@
 //! Lists are read page by page, and the header says where the next page is.
 
+use std::collections::BTreeSet;
+
+use keymill::server::ServerLimits;
 use serde_json::{Value, json};
 
 use super::{Answer, Instance};
@@ -45,6 +48,33 @@ async fn every_list_is_followed_to_its_end_by_its_links() {
     assert!(!of_one.is_empty() && of_one.iter().all(|space| space == "b"), "{of_one:?}");
     let used = all("/v1/spaces/a/used?caller=x+y&limit=2", "used").await;
     assert_eq!((used.len(), &used[3]["caller"]), (4, &json!("x y")));
+}
+
+#[tokio::test]
+async fn the_list_of_instances_is_followed_by_its_links_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("keymill.db").display());
+    let one = Instance::start_on(Some(store.clone()), ServerLimits::default()).await;
+    let other = Instance::start_on(Some(store), ServerLimits::default()).await;
+    one.service.announce("one".to_owned());
+    other.service.announce("other".to_owned());
+    let both = BTreeSet::from([&one, &other].map(|it| it.service.instance().id.clone()));
+    let get = async |path: &str| one.call("GET", path).await;
+    let begin = std::time::Instant::now();
+    // They report themselves in their own time.
+    while get("/v1/instances").await.json()["instances"].as_array().unwrap().len() < 2 {
+        assert!(begin.elapsed().as_secs() < 20, "an instance does not report itself");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let first = get("/v1/instances?limit=1").await;
+    let second = get(&next(&first).unwrap()).await;
+    assert_eq!(next(&second), None, "{}", second.body);
+    let ids = [first, second].map(|page| {
+        let page = page.json();
+        assert_eq!(page["instances"].as_array().unwrap().len(), 1, "{page}");
+        page["instances"][0]["id"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(BTreeSet::from(ids), both);
 }
 
 #[tokio::test]

@@ -105,6 +105,36 @@ async fn what_was_not_written_when_its_client_went_away_is_handed_out_later_and_
     assert!(before.len() < first, "{} {first}", before.len());
 }
 
+#[tokio::test]
+async fn every_key_of_a_large_take_is_on_record_before_its_status_line() {
+    let instance = Instance::start().await;
+    assert_eq!(instance.put("noted", &json!({"audit": "key"})).await.status, 201);
+    let mut stream = TcpStream::connect(instance.address).await.unwrap();
+    let request = "POST /v1/spaces/noted/keys?count=20000&caller=gone HTTP/1.1\r\nhost: k\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let (mut head, mut byte) = (String::new(), [0]);
+    while !head.ends_with("\r\n\r\n") {
+        stream.read_exact(&mut byte).await.unwrap();
+        head.push(char::from(byte[0]));
+    }
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    // The client is gone, and its connection reset, before it has read a key.
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+    let mut recorded = HashSet::new();
+    let mut path = "/v1/spaces/noted/used?caller=gone&limit=1000".to_owned();
+    loop {
+        let page = instance.call("GET", &path).await.json();
+        for used in page["used"].as_array().unwrap() {
+            let key = used["key"].as_str().unwrap().to_owned();
+            assert!(recorded.insert(key), "{used} is on record twice");
+        }
+        let Some(after) = page["next"].as_str() else { break };
+        path = format!("/v1/spaces/noted/used?caller=gone&limit=1000&after={after}");
+    }
+    assert_eq!(recorded.len(), 20_000);
+}
+
 /// Reads an answer a little at a time, with pauses.
 async fn read_slowly(instance: &Instance, path: &str, accept: &str) -> Answer {
     let mut stream = TcpStream::connect(instance.address).await.unwrap();

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
 use super::room::{Room, Whole};
@@ -23,10 +23,14 @@ pub(in crate::front::http) struct Account {
     moved_at: AtomicU64,
 }
 
-/// A connection, as far as its answers have to know: how to cut it off.
-#[derive(Debug, Default)]
+/// How many bodies of requests a connection may have in memory. HTTP/2 allows many requests at once.
+const BODIES_MAX: usize = 8;
+
+/// A connection, as far as its requests have to know: how many bodies it may send, and how to cut it off.
+#[derive(Debug)]
 pub(crate) struct Line {
     task: OnceLock<AbortHandle>,
+    bodies: Arc<Semaphore>,
 }
 
 impl Account {
@@ -46,14 +50,14 @@ impl Account {
         // First: what this answer has already made must be sent before it gets more of the budget.
         let piece = pieces.acquire_owned().await.expect("the semaphore is never closed");
         let bytes = match of {
-            // To wait for more would be to wait for oneself, where it has all there is.
+            // Waiting for more would be waiting for itself, if it holds all the room.
             Some(_) => None,
             None => Some(self.budget.reserve(&self.budget.room, PIECE_BYTES).await),
         };
         Room::new(self.clone(), bytes, piece)
     }
 
-    /// Notes that something of it was sent.
+    /// Records that something of it was sent.
     pub(in crate::front::http) fn moved(&self) {
         self.moved_at.store(self.budget.now(), Ordering::Relaxed);
     }
@@ -67,7 +71,7 @@ impl Account {
         self.held.load(Ordering::Relaxed) > 0 && now >= self.moved_at() + millis(STALL_MAX)
     }
 
-    /// Cuts its connection off; how many bytes come free, `None` where there is nothing to cut off.
+    /// Cuts its connection off. Returns how many bytes that frees, or `None` if there is nothing to cut off.
     pub(super) fn cut_off(&self) -> Option<usize> {
         let task = self.line.as_ref()?.task.get().filter(|task| !task.is_finished())?;
         task.abort();
@@ -90,5 +94,16 @@ impl Line {
     pub(crate) fn cut_with(&self, task: AbortHandle) {
         // Set once, when the connection begins.
         let _ = self.task.set(task);
+    }
+
+    /// Waits until one more body may be read.
+    pub(in crate::front::http) async fn place_for_body(&self) -> OwnedSemaphorePermit {
+        self.bodies.clone().acquire_owned().await.expect("the semaphore is never closed")
+    }
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line { task: OnceLock::new(), bodies: Arc::new(Semaphore::new(BODIES_MAX)) }
     }
 }

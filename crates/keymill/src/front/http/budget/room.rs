@@ -65,8 +65,8 @@ impl Whole {
         Whole { bytes, account: None }
     }
 
-    /// Gives back what the text and its pieces do not need, now that it is there, and puts the rest on
-    /// an account.
+    /// Gives back what the text and its pieces do not need, now that its size is known, and puts the rest
+    /// on an account.
     pub(in crate::front::http) fn settle(mut self, bytes: usize, account: &Arc<Account>) -> Whole {
         let needed = bytes + ANSWER_PIECES_MAX * PIECE_BYTES;
         let rest = self.bytes.num_permits().saturating_sub(needed);

@@ -1,7 +1,7 @@
-//! What values may be: the part of the description that types do not tell.
+//! The bounds of values: the part of the description that types cannot express.
 //!
-//! Bounds are those that the server checks, and a test sends values on both sides of them. What a
-//! schema cannot say (two settings that contradict each other, reserved words) is left to refusals.
+//! They are those that the server checks, and a test sends values on both sides of them. What a schema
+//! cannot express (two settings that contradict each other, reserved words) is left to errors.
 
 use keymill_engine::space::digest::{INPUT_LEN_MAX, SCOPE_LEN_MAX};
 use keymill_engine::space::{CAPACITY_MAX, LENGTH_MAX, Tuning};
@@ -22,7 +22,7 @@ const TEXT_LEN_MAX: usize = 255;
 const CALLER_LEN_MAX: usize = 128;
 
 /// Bounds that the settings decide.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) count_max: u32,
     pub(super) alias_length_max: usize,
@@ -33,14 +33,14 @@ impl Bounds {
     pub(super) fn parameter(&self, operation: &str, name: &str) -> Option<Value> {
         Some(match (name, operation) {
             ("space", _) => json!({"type": "string", "pattern": SPACE}),
-            // Whatever it is, the answer says what it cannot be.
+            // Any text is answered; one that cannot be a key is `invalid`.
             ("key", "explain_key") => json!({"type": "string", "minLength": 1}),
             ("key", _) => text(1, TEXT_LEN_MAX, PRINTABLE),
             ("alias", _) => text(1, self.alias_length_max, UNRESERVED),
             ("owner", _) => text(0, TEXT_LEN_MAX, PRINTABLE),
             ("caller", "list_used_keys") => text(1, CALLER_LEN_MAX, PRINTABLE),
             ("caller", _) => text(0, CALLER_LEN_MAX, PRINTABLE),
-            // Without its default: clients would send that, also beside a body that says another.
+            // Without its default, which clients would send even with a body that has another count.
             ("count", _) => json!({"type": "integer", "minimum": 1, "maximum": self.count_max}),
             ("limit", _) => json!({
                 "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT,
@@ -57,7 +57,7 @@ impl Bounds {
         })
     }
 
-    /// Adds bounds to the schemas, and what derives cannot say.
+    /// Adds bounds to the schemas, and what derives cannot express.
     pub(super) fn complete_schemas(&self, schemas: &mut Value) {
         schemas["DigestInput"] = json!({
             "type": "object",
@@ -150,7 +150,7 @@ fn complete_spec(settings: &mut Value) {
     (settings["alphabet"]["minLength"], settings["alphabet"]["maxLength"]) = (json!(2), json!(64));
 }
 
-/// Removes defaults that are none, and says which texts are times.
+/// Removes defaults that are null, and marks the strings that are times.
 fn tidy(schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties") else { return };
     for (name, property) in fields(properties) {

@@ -1,7 +1,7 @@
-//! Schemas that are put together from parts, made one object as their JSON is: a part that allows no other
-//! properties could never be valid beside another.
+//! Merges schemas that are composed of parts into one object, as their JSON is: a part that allows no other
+//! properties could never be valid next to another.
 //!
-//! `bounds` asks for it. A keyspace has its settings as a part, which are described once, for those who ask for them.
+//! `bounds` calls it. One part of a keyspace are its settings, which are described once, as requests have them.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use super::fields;
 
 /// The settings of a keyspace, as requests have them.
 const SETTINGS: &str = "SpaceSpec";
-/// Those of them that no answer has.
+/// The settings that are not in answers.
 const ASKED_ONLY: [&str; 1] = ["start"];
-/// Those that answers leave out where there are none.
+/// The settings that answers leave out if they do not apply.
 const LEFT_OUT: [&str; 4] = ["normalize", "layout", "epoch", "uuid_version"];
 
-/// Makes one object of a schema that is put together from others.
+/// Makes one object of a schema that is composed of others.
 pub(super) fn flatten(schemas: &mut Value, name: &str) {
     let parts = schemas[name]["allOf"].take();
     let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -40,7 +40,7 @@ pub(super) fn flatten(schemas: &mut Value, name: &str) {
     });
 }
 
-/// The settings of a keyspace as answers have them: they are there, or left out, and never null.
+/// The settings of a keyspace as answers have them: present or left out, but never null.
 fn answered(asked: &Value) -> Value {
     let mut properties = asked["properties"].clone();
     for (_, schema) in fields(&mut properties) {
@@ -62,7 +62,7 @@ fn answered(asked: &Value) -> Value {
     json!({"properties": properties, "required": required})
 }
 
-/// The description of a setting without what only somebody who asks for it has to know.
+/// The description of a setting without what matters only in requests.
 fn what_it_is(description: &str) -> &str {
     let text = description.split("[default:").next().unwrap_or_default().trim_end();
     text.strip_suffix("changeable").unwrap_or(text).trim_end().trim_end_matches(';')
