@@ -24,7 +24,9 @@ mod names;
 mod pools;
 mod readiness;
 mod spaces;
+mod tokens;
 mod use_log;
+pub(crate) mod whole_store;
 mod windows;
 
 use std::io;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 
 pub(crate) use comparison::{Comparison, Refused};
 pub(crate) use floors::OtherStore;
+pub(crate) use tokens::SeenTokens;
 pub(crate) use windows::WindowOnRecord;
 
 use crate::instance::Instance;

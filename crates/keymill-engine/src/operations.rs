@@ -24,6 +24,7 @@ mod source;
 mod spaces;
 mod take;
 mod takeable;
+mod tokens;
 pub mod turn;
 mod unwritten;
 mod use_log;
@@ -57,6 +58,7 @@ pub use pools::Filling;
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
 pub use take::Taken;
+pub use tokens::{KnownTokens, TokenRecord, TokenSecret, check_token_name};
 pub use unwritten::{Unwritten, Withdrawn};
 
 use crate::clock::Clock;
@@ -66,7 +68,7 @@ use crate::instance::Instance;
 use crate::space::secret::Master;
 use crate::store::Store;
 pub use crate::store::{
-    AvailablePage, Finding, InstancePage, InstanceRecord, LeasePage, LeaseRecord, NameRecord,
+    Act, AvailablePage, Finding, InstancePage, InstanceRecord, LeasePage, LeaseRecord, NameRecord,
     Opening, Place, Purpose, SpaceRecord, UsedKey, UsedPage, Verdict,
 };
 use crate::supply::leases::GiveBacks;

@@ -34,6 +34,7 @@ mod ranges;
 mod safety;
 mod space_record;
 mod spaces;
+mod tokens;
 mod use_log;
 // Each store uses some of it, and a build with few stores leaves the rest unused.
 #[cfg_attr(not(all(feature = "sqlite", feature = "etcd")), allow(dead_code, unused_imports))]
@@ -72,6 +73,8 @@ pub use ranges::Ranges;
 pub use safety::{Finding, Verdict, check_safety};
 pub use space_record::SpaceRecord;
 pub use spaces::{Created, NewSpace, Spaces};
+pub(crate) use tokens::rolled_back as tokens_rolled_back;
+pub use tokens::{ACTS_KEPT, Act, ActPage, TOKENS, TokenChange, TokenList, Tokens};
 pub use use_log::{KeyUse, LastUse, Noted, Retire, UseLog, UsedKey, UsedPage, Uses};
 pub use windows::{HeldWindow, Window, WindowAsk, WindowRelease, Windows, WorkerRecord};
 
@@ -97,6 +100,8 @@ pub struct Store {
     pub moves: Arc<dyn Moves>,
     /// The processes.
     pub instances: Arc<dyn Instances>,
+    /// The token list, and what administrators did.
+    pub tokens: Arc<dyn Tokens>,
     /// The store itself.
     pub admin: Arc<dyn Admin>,
     /// Keys as rows, in a store that keeps them.
@@ -118,7 +123,16 @@ impl Store {
     /// A store of one piece, without rows of keys.
     pub fn of<S>(store: &Arc<S>) -> Store
     where
-        S: Spaces + Leases + Windows + Names + Snapshots + Moves + Instances + Admin + 'static,
+        S: Spaces
+            + Leases
+            + Windows
+            + Names
+            + Snapshots
+            + Moves
+            + Instances
+            + Tokens
+            + Admin
+            + 'static,
     {
         Store {
             spaces: store.clone(),
@@ -128,6 +142,7 @@ impl Store {
             snapshots: store.clone(),
             moves: store.clone(),
             instances: store.clone(),
+            tokens: store.clone(),
             admin: store.clone(),
             rows: None,
         }

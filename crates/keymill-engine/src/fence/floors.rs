@@ -33,7 +33,7 @@ use crate::store::floor_file::known::Known;
 use crate::store::floor_file::lock::{FileLock, LOCK_TIME_MAX};
 use crate::store::floor_file::log::Paths;
 use crate::store::floor_file::shared::Shared;
-use crate::store::{Floor, Mark, StoreError};
+use crate::store::{Floor, Mark, StoreError, TOKENS};
 use writer::{Answer, Writer};
 
 /// How long to wait for floors to be written, before the disk must be stuck.
@@ -109,12 +109,21 @@ impl Floors {
         Ok(spaces.iter().map(of).collect())
     }
 
-    /// The highest marks of all spaces seen.
+    /// The highest marks of all spaces seen. The token list is none.
     pub(crate) fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
-        self.with_all(|known| known.iter().map(|(space, mark)| (space.to_owned(), mark)).collect())
+        self.with_all(|known| {
+            let spaces = known.iter().filter(|(name, _)| *name != TOKENS);
+            spaces.map(|(space, mark)| (space.to_owned(), mark)).collect()
+        })
     }
 
-    /// Looks at the highest marks of all spaces seen, without a copy. Nothing is raised meanwhile, so
+    /// Whether a log knows of tokens of another store, as far as it was read: a data directory belongs to
+    /// one store, so that one was lost or exchanged.
+    pub(crate) fn had_other_tokens(&self) -> bool {
+        lock_shared(&self.shared).had_other_tokens()
+    }
+
+    /// Looks at the highest marks of all spaces seen, and of the token list, without a copy. Nothing is raised meanwhile, so
     /// it must not take long.
     pub(crate) fn with_all<T>(&self, look: impl FnOnce(&Known) -> T) -> io::Result<T> {
         let mut shared = lock_shared(&self.shared);

@@ -115,7 +115,7 @@ impl Fence {
     }
 
     /// Refuses to create in a store while the data directory knows another one.
-    fn check_store(&self) -> Result<(), FenceError> {
+    pub(super) fn check_store(&self) -> Result<(), FenceError> {
         let known = self.floors.check_store();
         let known = known.map_err(|error| StoreError::Broken(format!("the floor file {error}")))?;
         known.map_err(FenceError::OtherStore)

@@ -117,6 +117,21 @@ pub enum ServiceError {
         /// The alias.
         alias: String,
     },
+    /// There is no such token.
+    #[error("there is no token `{name}`; `keymill token list` shows those that exist")]
+    UnknownToken {
+        /// The name.
+        name: String,
+    },
+    /// Another token has the name.
+    #[error("the token `{name}` already exists; choose another name, or revoke it first")]
+    TokenExists {
+        /// The name.
+        name: String,
+    },
+    /// The token cannot be made as it is.
+    #[error("{0}")]
+    BadToken(String),
     /// The space has no more keys.
     #[error(
         "the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by other instances"

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Service;
+use super::tokens::ROLLED_BACK;
 use crate::source::outlook::Outlook;
 use crate::store::RolledBack;
 
@@ -42,6 +43,7 @@ pub(super) struct Watch {
 #[derive(Debug, Default)]
 struct Noticed {
     store_error: bool,
+    tokens_rolled_back: bool,
     rolled_back: BTreeMap<String, Rollback>,
 }
 
@@ -96,6 +98,17 @@ impl Watch {
         true
     }
 
+    /// Returns whether this is news.
+    pub(super) fn tokens_rolled_back(&self) -> bool {
+        !std::mem::replace(&mut self.noticed().tokens_rolled_back, true)
+    }
+
+    pub(super) fn tokens_are_good(&self) {
+        if std::mem::take(&mut self.noticed().tokens_rolled_back) {
+            tracing::info!("the token list is no longer rolled back");
+        }
+    }
+
     /// All spaces but these are as they should be.
     pub(super) fn recovered_all_but(&self, refused: &HashSet<String>) {
         self.noticed().rolled_back.retain(|space, _| {
@@ -133,6 +146,9 @@ impl Service {
             unreachable = noticed.store_error;
             if unreachable {
                 problem("store_unavailable", None, UNREACHABLE.to_owned());
+            }
+            if noticed.tokens_rolled_back {
+                problem("tokens_rolled_back", None, ROLLED_BACK.to_owned());
             }
             let rolled_back = noticed.rolled_back.iter();
             rolled_back

@@ -4,6 +4,7 @@
 //! the service alone, which changes them through the fence.
 
 use super::ServiceError;
+use crate::fence::whole_store;
 use crate::store::{self, Finding, Opening, Place, Store};
 
 /// A store that was opened.
@@ -51,7 +52,7 @@ impl OpenedStore {
 
     /// Updates its schema; the names of the migrations that were applied.
     pub async fn migrate(&self) -> Result<Vec<String>, ServiceError> {
-        Ok(self.store.admin.migrate().await?)
+        Ok(whole_store::migrate(&self.store).await?)
     }
 
     /// The secret that it keeps, if any.
@@ -61,7 +62,7 @@ impl OpenedStore {
 
     /// Removes the secret from it, once it is kept elsewhere.
     pub async fn forget_secret(&self) -> Result<(), ServiceError> {
-        Ok(self.store.admin.forget_secret().await?)
+        Ok(whole_store::forget_secret(&self.store).await?)
     }
 
     /// Refuses a store without keyspaces where the secret comes from outside it: the store may have been

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Floor, History, Mark, Opening};
+use super::{Floor, History, Mark, Opening, TOKENS};
 use crate::space::codec::GrowthError;
 
 /// What can go wrong in a store.
@@ -62,11 +62,11 @@ pub enum StoreError {
 /// How a store that was rolled back to an earlier state was noticed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the store was rolled back to an earlier state: {evidence}. Keys beyond that point may be in \
-     use, so none are leased. {remedy}"
+    "the store was rolled back to an earlier state: {evidence}. {}{remedy}",
+    consequence(space)
 )]
 pub struct RolledBack {
-    /// The space concerned.
+    /// The space concerned; [`TOKENS`] where it is the token list.
     pub space: String,
     /// What was seen of it before.
     pub seen: Mark,
@@ -170,6 +170,13 @@ impl From<GrowthError> for StoreError {
     fn from(error: GrowthError) -> StoreError {
         StoreError::Broken(error.to_string())
     }
+}
+
+fn consequence(space: &str) -> &'static str {
+    if space == TOKENS {
+        return "";
+    }
+    "Keys beyond that point may be in use, so none are leased. "
 }
 
 fn no_worker(

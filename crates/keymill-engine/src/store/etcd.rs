@@ -26,6 +26,7 @@ mod retry;
 mod returns;
 mod safety;
 mod sightings;
+mod tokens;
 mod windows;
 
 use std::collections::HashMap;
@@ -45,11 +46,11 @@ use retry::Turns;
 
 use super::values::{from_json, json, now, time};
 use super::{
-    Admin, Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant, InstancePage,
-    InstanceRecord, Instances, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases, Lengths, Mark,
-    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names,
-    NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord, Spaces,
-    StoreError, Window, WindowAsk, WindowRelease, Windows,
+    Act, ActPage, Admin, Beat, Confirm, Confirmed, Created, Finding, Floor, GiveBack, Grant,
+    InstancePage, InstanceRecord, Instances, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases,
+    Lengths, Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord,
+    Named, Names, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord,
+    Spaces, StoreError, TokenChange, TokenList, Tokens, Window, WindowAsk, WindowRelease, Windows,
 };
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
@@ -380,6 +381,29 @@ impl Instances for EtcdStore {
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
         self.instance_page(page).await
+    }
+}
+
+#[async_trait]
+impl Tokens for EtcdStore {
+    async fn tokens(&self, floor: &Floor) -> Result<TokenList, StoreError> {
+        self.token_list(floor).await
+    }
+
+    async fn replace_tokens(
+        &self,
+        change: &TokenChange,
+        floor: &Floor,
+    ) -> Result<Option<Mark>, StoreError> {
+        self.put_tokens(change, floor).await
+    }
+
+    async fn record_act(&self, act: &Act) -> Result<(), StoreError> {
+        self.add_act(act).await
+    }
+
+    async fn acts(&self, page: &ActPage) -> Result<Vec<Act>, StoreError> {
+        self.act_page(page).await
     }
 }
 

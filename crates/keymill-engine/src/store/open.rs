@@ -1,6 +1,13 @@
 //! From a store's URL to the store.
 
 use std::path::PathBuf;
+#[cfg(any(
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "redis",
+    feature = "etcd"
+))]
 use std::sync::Arc;
 
 use super::{Finding, Place, Store, StoreError};
@@ -63,7 +70,13 @@ const KINDS: [Kind; 5] = [
 
 /// Opens the store that `url` names.
 #[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd")),
+    not(any(
+        feature = "sqlite",
+        feature = "postgres",
+        feature = "mysql",
+        feature = "redis",
+        feature = "etcd"
+    )),
     allow(unused_variables, clippy::unused_async)
 )]
 pub async fn open(url: &str, opening: Opening) -> Result<Store, StoreError> {

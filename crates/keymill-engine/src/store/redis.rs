@@ -30,6 +30,7 @@ mod rows;
 mod safety;
 mod scripts;
 mod spaces;
+mod tokens;
 mod windows;
 
 use std::collections::HashMap;
@@ -47,11 +48,12 @@ use spaces::Setting;
 
 use super::values::json;
 use super::{
-    Admin, Beat, Confirm, Confirmed, Created, ERA, Finding, Floor, GiveBack, Grant, History,
-    InstancePage, InstanceRecord, Instances, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases,
-    Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names,
-    NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord, Spaces,
-    StoreError, Window, WindowAsk, WindowRelease, Windows, connections, next_era,
+    Act, ActPage, Admin, Beat, Confirm, Confirmed, Created, ERA, Finding, Floor, GiveBack, Grant,
+    History, InstancePage, InstanceRecord, Instances, LeaseAsk, LeaseId, LeasePage, LeaseRecord,
+    Leases, Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named,
+    Names, NewName, NewSpace, Opening, Place, Pulse, Rows, RowsPage, Snapshots, SpaceRecord,
+    Spaces, StoreError, TokenChange, TokenList, Tokens, Window, WindowAsk, WindowRelease, Windows,
+    connections, next_era,
 };
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
@@ -419,6 +421,36 @@ impl Instances for RedisStore {
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
         self.instance_page(page).await
+    }
+}
+
+#[async_trait]
+impl Tokens for RedisStore {
+    async fn tokens(&self, floor: &Floor) -> Result<TokenList, StoreError> {
+        self.with_connection(|connection| async move { self.tokens_over(&connection, floor).await })
+            .await
+    }
+
+    async fn replace_tokens(
+        &self,
+        change: &TokenChange,
+        floor: &Floor,
+    ) -> Result<Option<Mark>, StoreError> {
+        self.with_connection(|connection| async move {
+            self.replace_tokens_over(&connection, change, floor).await
+        })
+        .await
+    }
+
+    async fn record_act(&self, act: &Act) -> Result<(), StoreError> {
+        self.with_connection(
+            |connection| async move { self.record_act_over(&connection, act).await },
+        )
+        .await
+    }
+
+    async fn acts(&self, page: &ActPage) -> Result<Vec<Act>, StoreError> {
+        self.act_page(page).await
     }
 }
 

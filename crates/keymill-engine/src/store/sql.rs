@@ -32,6 +32,7 @@ mod spaces;
 mod statements;
 mod steps;
 mod store;
+mod tokens;
 mod use_log;
 mod windows;
 

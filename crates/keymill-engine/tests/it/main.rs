@@ -15,6 +15,7 @@ mod servers;
 mod snowflake;
 mod sources;
 mod store_behavior;
+mod tokens;
 mod undone;
 mod unreliable;
 mod unwritten;

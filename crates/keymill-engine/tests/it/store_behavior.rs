@@ -23,6 +23,7 @@ mod returns;
 mod rolled_back;
 mod sightings;
 mod spaces;
+mod tokens;
 mod windows;
 
 use confirm::*;
@@ -37,6 +38,7 @@ use returns::*;
 use rolled_back::*;
 use sightings::*;
 use spaces::*;
+use tokens::*;
 use windows::*;
 
 /// Runs each case on each store; a case gets a space, and a store in the server, of its own.
@@ -192,6 +194,14 @@ on_every_store! {
     many_rows_are_imported_at_once_and_their_holders_known
     keys_in_use_are_taken_whichever_store_they_come_from
     a_worker_is_held_wherever_its_window_is_moved_to
+    a_token_list_is_empty_at_first
+    a_token_list_is_replaced_at_the_revision_that_was_read
+    of_many_who_replace_the_token_list_at_once_one_does
+    a_token_list_below_the_floor_is_refused
+    a_token_list_goes_on_in_the_next_era_after_a_rollback
+    the_token_list_of_another_store_is_refused
+    acts_are_listed_in_their_order_page_by_page
+    acts_at_once_are_all_on_record
 }
 
 on_stores_with_keys! {

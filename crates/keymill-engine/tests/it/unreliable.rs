@@ -15,13 +15,13 @@ use async_trait::async_trait;
 use keymill_core::Blocklist;
 use keymill_engine::instance::Instance;
 use keymill_engine::internals::store::{
-    Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed, Created, DigestBatch,
-    Digested, Digests, Fill, Filled, Finding, Floor, Found, GiveBack, Grant, InstancePage,
-    InstanceRecord, Instances, KeyPlace, KeyRows, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark,
-    MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names,
-    NewName, NewSpace, Noted, Opening, Place, Pools, Pulse, Release, Retire, Rows, RowsPage,
-    Snapshots, SpaceRecord, Spaces, Store, StoreError, UseLog, UsedKey, UsedPage, Uses, Window,
-    WindowAsk, WindowRelease, Windows,
+    Act, ActPage, Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed,
+    Created, DigestBatch, Digested, Digests, Fill, Filled, Finding, Floor, Found, GiveBack, Grant,
+    InstancePage, InstanceRecord, Instances, KeyPlace, KeyRows, LeaseAsk, LeasePage, LeaseRecord,
+    Leases, Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named,
+    Names, NewName, NewSpace, Noted, Opening, Place, Pools, Pulse, Release, Retire, Rows, RowsPage,
+    Snapshots, SpaceRecord, Spaces, Store, StoreError, TokenChange, TokenList, Tokens, UseLog,
+    UsedKey, UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
 };
 use keymill_engine::operations::{Limits, Setup};
 use keymill_engine::space::{Definition, Tuning};
@@ -90,8 +90,8 @@ impl Unreliable {
         *self.notes.lock().unwrap() = notes;
     }
 
-    /// Pauses the instance behind the commit of its next claim, retirement or removal of a name, before it
-    /// hears of it, for as long as something else takes.
+    /// Pauses the instance behind the commit of its next claim, retirement, removal of a name or change of
+    /// tokens, before it hears of it, for as long as something else takes.
     pub(crate) fn pause_for(&self, meanwhile: impl Future<Output = ()> + Send + 'static) {
         *self.pause.lock().unwrap() = Some(Pause(Box::pin(meanwhile)));
     }
@@ -356,6 +356,29 @@ impl Instances for Unreliable {
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
         self.up()?.instances.instances(page).await
+    }
+}
+
+#[async_trait]
+impl Tokens for Unreliable {
+    async fn tokens(&self, floor: &Floor) -> Result<TokenList, StoreError> {
+        self.up()?.tokens.tokens(floor).await
+    }
+
+    async fn replace_tokens(
+        &self,
+        change: &TokenChange,
+        floor: &Floor,
+    ) -> Result<Option<Mark>, StoreError> {
+        self.committed(self.up()?.tokens.replace_tokens(change, floor).await?).await
+    }
+
+    async fn record_act(&self, act: &Act) -> Result<(), StoreError> {
+        self.up()?.tokens.record_act(act).await
+    }
+
+    async fn acts(&self, page: &ActPage) -> Result<Vec<Act>, StoreError> {
+        self.up()?.tokens.acts(page).await
     }
 }
 

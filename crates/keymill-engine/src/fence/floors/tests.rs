@@ -7,6 +7,7 @@ mod raises;
 #[cfg(feature = "sqlite")]
 mod reader;
 mod stores;
+mod tokens;
 
 use std::fs;
 use std::io::Write;

@@ -40,7 +40,7 @@ impl EtcdStore {
     /// Whether to ask once more, because a store that was rolled back answered. All connections are made
     /// anew then: an address may lead to another cluster than it did when they were made, and only
     /// what is there now counts.
-    fn asks_again<T>(&self, answer: &Result<T, StoreError>) -> bool {
+    pub(super) fn asks_again<T>(&self, answer: &Result<T, StoreError>) -> bool {
         let rolled_back = matches!(answer, Err(StoreError::RolledBack(_)));
         if rolled_back {
             self.members.disconnect();

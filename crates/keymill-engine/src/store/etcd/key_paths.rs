@@ -115,6 +115,25 @@ impl Keys {
         format!("{}/sightings/{space}/{instance}", self.root)
     }
 
+    /// The token list.
+    pub(super) fn tokens(&self) -> String {
+        format!("{}/tokens", self.root)
+    }
+
+    /// Acts of administrators.
+    pub(super) fn acts(&self) -> String {
+        format!("{}/acts/", self.root)
+    }
+
+    pub(super) fn act(&self, id: u64) -> String {
+        format!("{}/acts/{id:020}", self.root)
+    }
+
+    /// How many acts were ever recorded.
+    pub(super) fn acts_made(&self) -> String {
+        format!("{}/acts-made", self.root)
+    }
+
     /// Instances by age.
     pub(super) fn instances(&self) -> String {
         format!("{}/instances/", self.root)

@@ -7,7 +7,7 @@ use std::io;
 use super::known::{FILES_MAX, Known};
 use super::log::Paths;
 use super::tail::{Event, FileId, Tail};
-use crate::store::Mark;
+use crate::store::{Mark, TOKENS};
 
 /// How much a log may grow beyond twice its compacted size.
 const GROWTH_MAX: u64 = 64 * 1_024;
@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     store: String,
     pub(crate) known: Known,
     files: Vec<Followed>,
+    /// Whether another store had tokens.
+    had_other_tokens: bool,
     /// How often a log was synced.
     pub(crate) syncs: u64,
 }
@@ -37,12 +39,18 @@ impl Shared {
         let followed = |paths| Followed { tail: Tail::new(paths), synced: None, other_store: None };
         let files: Vec<Followed> = files.map(followed).collect();
         assert!(files.len() <= FILES_MAX, "floors are kept in two logs at most");
-        Shared { store: store.to_owned(), known: Known::default(), files, syncs: 0 }
+        Shared {
+            store: store.to_owned(),
+            known: Known::default(),
+            files,
+            had_other_tokens: false,
+            syncs: 0,
+        }
     }
 
     /// Takes in what was written to one log.
     pub(crate) fn follow(&mut self, file: usize) -> io::Result<()> {
-        let Shared { store: own, known, files, .. } = self;
+        let Shared { store: own, known, files, had_other_tokens, .. } = self;
         let Followed { tail, synced, other_store } = &mut files[file];
         tail.follow(&mut |event| match event {
             Event::Anew => {
@@ -52,7 +60,8 @@ impl Shared {
             Event::Floor { store, space, mark, in_log } if store == own.as_str() => {
                 known.add(space, mark, in_log.then_some(file));
             }
-            Event::Floor { store, .. } => {
+            Event::Floor { store, space, mark, .. } => {
+                *had_other_tokens |= space == TOKENS && mark.is_seen();
                 other_store.get_or_insert_with(|| store.to_owned());
             }
         })
@@ -102,6 +111,11 @@ impl Shared {
     /// The size from which on a log should be compacted.
     pub(crate) fn size_max(&self, file: usize) -> u64 {
         self.files[file].tail.compacted_size().saturating_mul(2).saturating_add(GROWTH_MAX)
+    }
+
+    /// Whether any of the logs knows of tokens of another store.
+    pub(crate) fn had_other_tokens(&self) -> bool {
+        self.had_other_tokens
     }
 
     /// Another store that was found in one of the logs, and where.

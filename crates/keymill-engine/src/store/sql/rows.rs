@@ -6,8 +6,8 @@ use crate::instance::Instance;
 use crate::space::Definition;
 use crate::store::values::from_json;
 use crate::store::{
-    Claimed, Found, History, InstanceRecord, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord,
-    Purpose, SpaceRecord, UsedKey, WorkerRecord,
+    Act, Claimed, Found, History, InstanceRecord, LeaseRecord, Lengths, Mark, NamePurpose,
+    NameRecord, Purpose, SpaceRecord, UsedKey, WorkerRecord,
 };
 
 pub(super) fn space_from(row: &Row, history: History) -> Result<SpaceRecord> {
@@ -98,6 +98,10 @@ pub(super) fn instance_from(row: &Row, first: usize) -> Instance {
         version: row.get(first + 3),
         started_at: row.get(first + 4),
     }
+}
+
+pub(super) fn act_from(row: &Row) -> Act {
+    Act { id: row.get(0), at: row.get(1), by: row.get(2), from: row.get(3), what: row.get(4) }
 }
 
 pub(super) fn instance_record_from(row: &Row) -> InstanceRecord {

@@ -115,6 +115,21 @@ statements! {
     SECRET_MAKE = insert("secret", "id = 1, created_at = {now}", "secret", There::Stays);
     SECRET_FORGET = new("DELETE FROM secret");
 
+    // The token list, in the one row of its table, and acts.
+
+    TOKENS_LOOK = new("SELECT revision, document FROM tokens WHERE id = 1");
+    TOKENS_LOCK = new("SELECT revision, document FROM tokens WHERE id = 1 {lock}");
+    TOKENS_PUT = new("UPDATE tokens SET revision = $1, document = $2 WHERE id = 1");
+    ACT_COUNT = new("UPDATE tokens SET acts_made = acts_made + 1 WHERE id = 1");
+    ACTS_MADE = new("SELECT acts_made FROM tokens WHERE id = 1");
+    ACT_ADD = new(
+        "INSERT INTO acts (id, acted_at, actor, origin, act) VALUES ($1, $2, $3, $4, $5)"
+    );
+    ACTS_FORGET = new("DELETE FROM acts WHERE id <= $1");
+    ACTS_PAGE = new(
+        "SELECT id, acted_at, actor, origin, act FROM acts WHERE id > $1 ORDER BY id LIMIT $2"
+    );
+
     // Names.
 
     NAME = new("SELECT {name} FROM names WHERE space = $1 AND key = $2");

@@ -9,16 +9,19 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 use super::driver::{Aim, Driver, Transaction};
-use super::{confirm, digests, instances, leases, moves, names, pools, spaces, use_log, windows};
+use super::{
+    confirm, digests, instances, leases, moves, names, pools, spaces, tokens, use_log, windows,
+};
 use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::{
-    Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed, Created, DigestBatch,
-    Digested, Digests, Evidence, Fill, Filled, Finding, Floor, Found, GiveBack, Grant,
-    InstancePage, InstanceRecord, Instances, KeyPlace, LeaseAsk, LeasePage, LeaseRecord, Leases,
-    Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named, Names, NewName,
-    NewSpace, Noted, Place, Pools, Pulse, Release, Retire, Rows, RowsPage, Snapshots, SpaceRecord,
-    Spaces, StoreError, UseLog, UsedKey, UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
+    Act, ActPage, Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed,
+    Created, DigestBatch, Digested, Digests, Evidence, Fill, Filled, Finding, Floor, Found,
+    GiveBack, Grant, InstancePage, InstanceRecord, Instances, KeyPlace, LeaseAsk, LeasePage,
+    LeaseRecord, Leases, Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named,
+    Names, NewName, NewSpace, Noted, Place, Pools, Pulse, Release, Retire, Rows, RowsPage,
+    Snapshots, SpaceRecord, Spaces, StoreError, TokenChange, TokenList, Tokens, UseLog, UsedKey,
+    UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
 };
 
 /// An SQL database as a store.
@@ -244,6 +247,29 @@ impl<D: Driver> Instances for SqlStore<D> {
 
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
         run!(self, List, (page), |tx| instances::instances(tx, &page))
+    }
+}
+
+#[async_trait]
+impl<D: Driver> Tokens for SqlStore<D> {
+    async fn tokens(&self, floor: &Floor) -> Result<TokenList, StoreError> {
+        run_again!(self, (floor), |tx| tokens::tokens(tx, &floor))
+    }
+
+    async fn replace_tokens(
+        &self,
+        change: &TokenChange,
+        floor: &Floor,
+    ) -> Result<Option<Mark>, StoreError> {
+        run!(self, Change, (change, floor), |tx| tokens::replace_tokens(tx, &change, &floor))
+    }
+
+    async fn record_act(&self, act: &Act) -> Result<(), StoreError> {
+        run!(self, Change, (act), |tx| tokens::record_act(tx, &act))
+    }
+
+    async fn acts(&self, page: &ActPage) -> Result<Vec<Act>, StoreError> {
+        run!(self, List, (page), |tx| tokens::acts(tx, &page))
     }
 }
 
