@@ -186,7 +186,7 @@ fn ask_for(address: SocketAddr, among: usize, name: fn(usize) -> String) -> f64 
             // Far apart, so that the next one is not what was just used.
             let space = (usize::try_from(count).unwrap() * 7_919 + connection * 31) % among;
             let request =
-                format!("POST /v1/spaces/{}/keys HTTP/1.1\r\nhost: bench\r\n\r\n", name(space));
+                format!("POST /v1/spaces/{}/keys HTTP/1.1\r\nhost: localhost\r\n\r\n", name(space));
             stream.write_all(request.as_bytes()).unwrap();
             let length = stream.read(&mut answer).unwrap();
             assert!(answer[..length].starts_with(b"HTTP/1.1 200"), "{:?}", &answer[..length]);

@@ -6,6 +6,7 @@
 #[macro_use]
 mod output;
 
+mod access;
 mod alias;
 mod args;
 mod audit;
@@ -13,6 +14,7 @@ mod config;
 mod digest;
 mod explain;
 mod figures;
+mod greeting;
 mod import;
 mod log;
 mod man;
@@ -24,6 +26,7 @@ mod serve;
 mod space;
 mod store;
 mod take;
+mod token;
 mod unknown;
 mod values;
 
@@ -117,6 +120,7 @@ async fn run_command(command: Command, config: Config) -> anyhow::Result<ExitCod
         Command::Store(command) => store::run(config, command).await,
         Command::Secret(command) => secret::run(config, command).await,
         Command::Digest(args) => digest::run(config, args).await,
+        Command::Token(command) => token::run(config, command).await,
         Command::Serve { .. }
         | Command::Config(_)
         | Command::Completions { .. }
@@ -130,7 +134,9 @@ async fn run_command(command: Command, config: Config) -> anyhow::Result<ExitCod
 /// that read records or change settings can be run by users who may not know it.
 fn secret_use(command: &Command) -> SecretUse {
     match command {
-        Command::Store(_) | Command::Secret(_) | Command::Audit(_) => SecretUse::Unneeded,
+        Command::Store(_) | Command::Secret(_) | Command::Audit(_) | Command::Token(_) => {
+            SecretUse::Unneeded
+        }
         Command::Config(config::ConfigCommand::Show { .. }) => SecretUse::Unneeded,
         Command::Alias(AliasCommand::List { .. } | AliasCommand::Show { .. })
         | Command::Pool(PoolCommand::Export { .. }) => SecretUse::Unneeded,
@@ -161,7 +167,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         Some(
             ServiceError::BadCount { .. }
             | ServiceError::BadCaller { .. }
-            | ServiceError::BadOwner { .. },
+            | ServiceError::BadOwner { .. }
+            | ServiceError::BadToken(_),
         ) => 2,
         Some(
             ServiceError::Exhausted { .. }

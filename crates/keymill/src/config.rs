@@ -5,10 +5,12 @@
 //! value came from (`origin`), for `config show` (`show`) and for errors. Every command but those about
 //! completions and manuals begins here.
 
+mod access;
 mod data_dir;
 mod file;
 mod flags;
 mod limits;
+mod listen;
 mod mistakes;
 mod origin;
 mod redaction;
@@ -18,7 +20,6 @@ mod variables;
 
 use std::collections::BTreeMap;
 use std::env::VarError;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -33,10 +34,12 @@ pub(crate) use file::{config_file, log_format};
 pub use flags::{Flags, SecretUse};
 pub(crate) use mistakes::closest;
 pub use origin::{Origin, Origins, WrongUsage};
-pub use settings::{DEFAULT_FILE, LogFormat, Settings};
+pub use settings::{DEFAULT_FILE, LogFormat, Settings, TokenSettings};
 
+use crate::access::AccessSettings;
 use crate::front::addresses::{AddressRules, Network};
-use crate::server::ServerLimits;
+use crate::front::http::BrowserRules;
+use crate::server::{Endpoint, ServerLimits, TlsFiles};
 
 /// The longest that an alias may be set to: keys of 255 bytes fit every store.
 const ALIAS_LENGTH_MAX: usize = 200;
@@ -45,7 +48,11 @@ const ALIAS_LENGTH_MAX: usize = 200;
 #[derive(Debug)]
 pub struct Config {
     /// Where to listen.
-    pub listen: SocketAddr,
+    pub listen: Vec<Endpoint>,
+    /// Where to listen for admins and monitoring, if that is a place of its own.
+    pub admin_listen: Option<Endpoint>,
+    /// The files for TLS, if it is used.
+    pub tls: Option<TlsFiles>,
     /// The store's URL.
     pub store: String,
     /// The folder for the default database and for the floors.
@@ -78,6 +85,12 @@ pub struct Config {
     pub server: ServerLimits,
     /// Trusted proxies, and how many connections an address may have.
     pub address_rules: AddressRules,
+    /// Who may do what.
+    pub access: AccessSettings,
+    /// Names of the server, and web pages that may use it.
+    pub browser_rules: BrowserRules,
+    /// Listen on any address without tokens.
+    pub insecure_no_auth: bool,
     /// The largest body of a request.
     pub body_max: usize,
     /// How many bytes of large answers may wait in memory to be sent.
@@ -140,8 +153,9 @@ impl Config {
             None => format!("sqlite:{}", data_dir.join("keymill.db").display()),
         };
         OpenedStore::check_url(&store).map_err(|error| origins.blame("store", error.into()))?;
-        let listen =
-            parse_listen(&filled.listen).map_err(|error| origins.blame("listen", error))?;
+        let listen = filled.endpoints().map_err(|error| origins.blame("listen", error))?;
+        let admin_listen =
+            filled.admin_endpoint().map_err(|error| origins.blame("admin_listen", error))?;
         check_log_level(&filled.log.level)?;
         let default_space = filled.default_space.clone();
         check_name(&default_space).context("default_space")?;
@@ -164,6 +178,8 @@ impl Config {
         shown.data_dir = Some(data_dir.clone());
         Ok(Config {
             listen,
+            admin_listen,
+            tls: filled.tls_files()?,
             data_dir,
             default_space,
             secret,
@@ -183,6 +199,9 @@ impl Config {
                 trusted_proxies: networks(&filled.trusted_proxies).context("trusted_proxies")?,
                 connections_per_address_max: limits.connections_per_address_max()?,
             },
+            access: filled.access()?,
+            browser_rules: filled.browser_rules()?,
+            insecure_no_auth: filled.insecure_no_auth,
             body_max: limits.body_max_bytes,
             unsent_max: limits.unsent_max()?,
             blocklist: blocklist(filled.blocklist.builtin, filled.blocklist.file.as_deref())?,
@@ -234,15 +253,6 @@ impl Config {
     }
 }
 
-fn parse_listen(text: &str) -> anyhow::Result<SocketAddr> {
-    use std::net::ToSocketAddrs;
-    let with_host = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    let mut found = with_host.to_socket_addrs().with_context(|| {
-        format!("cannot listen on `{text}`: write ADDRESS:PORT, such as 127.0.0.1:8080")
-    })?;
-    found.next().with_context(|| format!("`{text}` does not resolve to an address"))
-}
-
 /// The secret, from the environment or the file.
 fn secret(file: Option<&Path>) -> anyhow::Result<Option<Master>> {
     let given = match (std::env::var("KEYMILL_SECRET"), file) {
@@ -291,15 +301,4 @@ fn check_log_level(level: &str) -> anyhow::Result<()> {
 
 fn networks(texts: &[String]) -> anyhow::Result<Vec<Network>> {
     texts.iter().map(|text| text.parse::<Network>().map_err(anyhow::Error::msg)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_alone_listens_everywhere() {
-        assert_eq!(parse_listen(":9000").unwrap().to_string(), "0.0.0.0:9000");
-        assert!(parse_listen("nonsense").is_err());
-    }
 }

@@ -10,8 +10,11 @@
 //! - `cli`, `config`: the command line and the settings.
 //! - `server`: the accept loop and the orderly end.
 //! - `front`: protocols, and only protocols.
+//! - `access`: who may do what: tokens, rights, limits.
 //! - `metrics`: what is counted.
 
+#[cfg(feature = "http")]
+pub mod access;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]

@@ -20,6 +20,7 @@ pub struct Metrics {
     service: Service,
     requests: [Counts; STRIPES],
     connections_refused: [AtomicU64; Refusal::ALL.len()],
+    tls_reload_failures: AtomicU64,
 }
 
 /// Answers counted by some of the threads, on cache lines of their own: a count that all threads
@@ -76,12 +77,22 @@ impl Refusal {
 impl Metrics {
     /// Metrics of one instance.
     pub fn new(service: Service) -> Metrics {
-        Metrics { service, requests: Default::default(), connections_refused: Default::default() }
+        Metrics {
+            service,
+            requests: Default::default(),
+            connections_refused: Default::default(),
+            tls_reload_failures: AtomicU64::new(0),
+        }
     }
 
     /// Counts a connection beyond a limit.
     pub fn count_refused(&self, refusal: Refusal) {
         self.connections_refused[refusal as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts certificates that could not be reloaded.
+    pub fn count_tls_reload_failure(&self) {
+        self.tls_reload_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts an answer.
@@ -107,6 +118,7 @@ impl Metrics {
 struct Snapshot {
     requests: Vec<(&'static str, &'static str, u64)>,
     connections_refused: Vec<(&'static str, u64)>,
+    tls_reload_failures: u64,
     spaces: Vec<Figures>,
     ready: bool,
     problems: Vec<(&'static str, String)>,
@@ -129,6 +141,7 @@ impl Snapshot {
         Snapshot {
             requests: requests.collect(),
             connections_refused: refused.collect(),
+            tls_reload_failures: metrics.tls_reload_failures.load(Ordering::Relaxed),
             spaces: metrics.service.known_spaces().iter().map(|space| space.figures()).collect(),
             ready: health.ready,
             problems: problems.map(|it| (it.code, it.space.unwrap_or_default())).collect(),
@@ -186,6 +199,9 @@ impl Collector for Snapshot {
         for &(reason, count) in &self.connections_refused {
             counter(count).encode(family.encode_family(&[("reason", reason)])?)?;
         }
+        let help = "Attempts to reload the TLS certificate that failed; the old one stays in use";
+        let family = encoder.encode_descriptor("tls_reload_failures", help, none, kind)?;
+        counter(self.tls_reload_failures).encode(family)?;
         let encoder = &mut encoder;
         self.of_spaces(encoder, ("keys", "Ordinals used to make keys"), |it| counter(it.drawn))?;
         self.of_spaces(encoder, ("leases", "Leases granted to this instance"), |it| {

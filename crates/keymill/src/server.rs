@@ -1,4 +1,4 @@
-//! The server: from a bound socket to answered requests, and to an orderly end.
+//! The server: from bound sockets to answered requests, and to an orderly end.
 //!
 //! One thread accepts; the others each run a single-threaded runtime and keep the connections
 //! they are given, so that a request never changes threads. Connections are capped, in all and for
@@ -7,10 +7,12 @@
 mod accept;
 mod activity;
 mod connection;
+mod listeners;
 mod places;
 mod proxy_protocol;
 mod stream;
 mod sweep;
+mod tls;
 mod under_way;
 
 use std::io;
@@ -19,17 +21,25 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+pub use self::listeners::{BindError, Endpoint, Listeners};
 pub use self::places::RESERVE;
+pub use self::tls::{Tls, TlsError, TlsFiles};
 
-use self::accept::{Acceptor, Connection};
+use self::accept::{Acceptor, Connection, Stream};
 use self::activity::Order;
-use self::connection::Served;
+use self::connection::{OtherStream, Served};
+use self::places::{AddressPlace, Place};
 use self::sweep::Sweep;
-use crate::front::http::Http;
+use crate::front::http::{Http, Listener};
+
+/// How many connections an admin listener has open at once. They are its own, so that it answers when all
+/// others are in use.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// How long connections stay open for a request that is on its way when the server stops.
 const CLOSING_TIME_MAX: Duration = Duration::from_secs(2);
@@ -41,7 +51,7 @@ const POLLS_A_LOOK: u32 = 16;
 /// How much a client may ask of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections open at once; beyond them only health checks and metrics are answered.
+    /// Connections open at once, of all public listeners together; beyond them only health checks and metrics are answered.
     pub connections_max: usize,
     /// How long a new connection may send nothing.
     pub first_byte_time_max: Duration,
@@ -61,34 +71,46 @@ pub struct ServerLimits {
 /// as usual for `drain_delay`. Then it accepts no more, answers what is under way or on its way,
 /// and cuts off what is left after `drain_time_max`.
 pub async fn run(
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     http: Http,
     limits: ServerLimits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let Listeners { public, admin, tls } = listeners.into();
+    let http = if admin.is_some() { http.with_admin_listener() } else { http };
     let (orders, told) = watch::channel(Order::Serve);
-    let places = Arc::new(Semaphore::new(limits.connections_max));
     let mut workers = Workers { workers: Vec::new(), turn: 0 };
     for number in 0..limits.threads.max(1) {
         workers.workers.push(Worker::start(number, http.clone(), limits, told.clone())?);
     }
-    let first_byte = limits.first_byte_time_max;
-    let mut acceptor = Acceptor::new(listener, http.clone(), places.clone(), first_byte);
-    accept_until(shutdown, &mut acceptor, &mut workers).await;
+    let gates = Gates {
+        public: Gate::new(limits.connections_max),
+        admin: Gate::new(if admin.is_some() { ADMIN_CONNECTIONS_MAX } else { 0 }),
+    };
+    let accept = |sockets, listener, gate: &Gate| {
+        let (tls, places) = (tls.clone(), gate.places.clone());
+        Acceptor::new(sockets, listener, tls, http.clone(), places, limits.first_byte_time_max)
+    };
+    let mut acceptors = Acceptors {
+        public: accept(public, Listener::Public, &gates.public),
+        admin: accept(admin.into_iter().collect(), Listener::Admin, &gates.admin),
+    };
+    accept_until(shutdown, &mut acceptors, &mut workers).await;
     http.begin_stop();
-    accept_until(sleep(limits.drain_delay), &mut acceptor, &mut workers).await;
-    // Closing the socket over connections that the system has accepted would reset them.
-    for connection in acceptor.close().await {
-        workers.give(connection);
+    accept_until(sleep(limits.drain_delay), &mut acceptors, &mut workers).await;
+    // Closing a socket over connections that the system has accepted would reset them.
+    for acceptor in [acceptors.public, acceptors.admin] {
+        for connection in acceptor.close().await {
+            workers.give(connection);
+        }
     }
     orders.send_replace(Order::Close);
-    let all = u32::try_from(limits.connections_max).unwrap_or(u32::MAX);
     let closing_time = CLOSING_TIME_MAX.min(limits.drain_time_max / 2);
-    if timeout(closing_time, places.acquire_many(all)).await.is_err() {
+    if timeout(closing_time, gates.emptied()).await.is_err() {
         orders.send_replace(Order::End);
         let ending_time = limits.drain_time_max - closing_time;
-        if timeout(ending_time, places.acquire_many(all)).await.is_err() {
-            let open = limits.connections_max - places.available_permits();
+        if timeout(ending_time, gates.emptied()).await.is_err() {
+            let open = gates.public.open() + gates.admin.open();
             tracing::warn!(open, "closing connections that did not end in time");
         }
     }
@@ -98,16 +120,24 @@ pub async fn run(
     Ok(())
 }
 
+/// What accepts connections, for everybody and for admins.
+struct Acceptors {
+    public: Acceptor,
+    /// Without an admin listener it has no socket, and accepts nothing.
+    admin: Acceptor,
+}
+
 /// Hands connections to the workers until `end` resolves.
 async fn accept_until(
     end: impl Future<Output = ()>,
-    acceptor: &mut Acceptor,
+    acceptors: &mut Acceptors,
     workers: &mut Workers,
 ) {
     let mut end = pin!(end);
     loop {
         let accepted = tokio::select! {
-            accepted = acceptor.next() => accepted,
+            accepted = acceptors.public.next() => accepted,
+            accepted = acceptors.admin.next() => accepted,
             () = &mut end => return,
         };
         match accepted {
@@ -118,6 +148,38 @@ async fn accept_until(
                 sleep(Duration::from_millis(50)).await;
             }
         }
+    }
+}
+
+/// The places for connections, of the public listeners and of the admin listener.
+struct Gates {
+    public: Gate,
+    admin: Gate,
+}
+
+struct Gate {
+    places: Arc<Semaphore>,
+    connections_max: usize,
+}
+
+impl Gates {
+    /// Resolves when no connection is open. None may be accepted any more.
+    async fn emptied(&self) {
+        for gate in [&self.public, &self.admin] {
+            let all = u32::try_from(gate.connections_max).unwrap_or(u32::MAX);
+            // It is never closed.
+            let _ = gate.places.acquire_many(all).await;
+        }
+    }
+}
+
+impl Gate {
+    fn new(connections_max: usize) -> Gate {
+        Gate { places: Arc::new(Semaphore::new(connections_max)), connections_max }
+    }
+
+    fn open(&self) -> usize {
+        self.connections_max - self.places.available_permits()
     }
 }
 
@@ -182,19 +244,7 @@ async fn work(
         tokio::select! {
             connection = accepted.recv() => {
                 let Some(connection) = connection else { return };
-                let Connection { stream, client, place, address } = connection;
-                let (http, line) = http.for_connection(client, place.is_reserved());
-                let served = Arc::new(Served::new(http));
-                sweep.add(served.clone(), Instant::now());
-                let task = tokio::spawn(async move {
-                    match place.hold(connection::serve(stream, served)).await {
-                        Some(Ok(())) => {}
-                        Some(Err(error)) => tracing::debug!("a connection ended early: {error}"),
-                        None => tracing::debug!("closed a connection beyond the limit"),
-                    }
-                    drop(address);
-                });
-                line.cut_with(task.abort_handle());
+                serve(connection, &http, &mut sweep);
             }
             _ = sweeps.tick(), if !sweep.is_empty() => sweep.sweep(Instant::now()),
             Ok(()) = orders.changed() => {
@@ -203,6 +253,45 @@ async fn work(
             }
         }
     }
+}
+
+/// Begins to serve a connection on this thread. One that cannot be served is closed.
+fn serve(connection: Connection, http: &Http, sweep: &mut Sweep) {
+    let Connection { stream, listener, client, place, address } = connection;
+    let (http, line) = http.for_connection(client, listener, place.is_reserved());
+    let served = Arc::new(Served::new(http));
+    sweep.add(served.clone(), Instant::now());
+    // Each is a task of its own size: one of plain TCP, of which there are most, has no room for TLS.
+    let task = match stream {
+        Stream::Tcp(stream) => TcpStream::from_std(stream)
+            .map(|stream| keep(place, address, connection::serve(stream, served))),
+        Stream::Tls(stream, tls) => TcpStream::from_std(stream)
+            .map(|stream| keep(place, address, connection::serve_tls(stream, tls, served))),
+        Stream::Unix(stream) => UnixStream::from_std(stream).map(|stream| {
+            let stream: Box<dyn OtherStream> = Box::new(stream);
+            keep(place, address, connection::serve(stream, served))
+        }),
+    };
+    match task {
+        Ok(task) => line.cut_with(task),
+        Err(error) => tracing::debug!("cannot serve a connection: {error}"),
+    }
+}
+
+/// Serves a connection for as long as it has its place.
+fn keep<S>(place: Place, address: AddressPlace, served: S) -> AbortHandle
+where
+    S: Future<Output = Result<(), connection::BoxError>> + Send + 'static,
+{
+    let task = tokio::spawn(async move {
+        match place.hold(served).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::debug!("a connection ended early: {error}"),
+            None => tracing::debug!("closed a connection beyond the limit"),
+        }
+        drop(address);
+    });
+    task.abort_handle()
 }
 
 impl Default for ServerLimits {

@@ -52,13 +52,33 @@ impl MariaDb {
             settings,
             processes: Processes::none(),
         };
-        run(Command::new(program("mariadb-install-db")?)
-            .args(["--no-defaults", "--user=root", "--auth-root-authentication-method=normal"])
-            .arg("--skip-test-db")
-            .arg(format!("--datadir={}", mariadb.folder.path().join("data").display())));
+        mariadb.install()?;
         Backend::start(&mut mariadb);
         mariadb.sql(MAKE_USER);
         Ok(mariadb)
+    }
+
+    /// Makes its tables. That starts a server for a moment, which now and then does not get what it needs
+    /// beside all the others that are starting; then it begins anew.
+    fn install(&self) -> Result<(), Missing> {
+        let data = self.folder.path().join("data");
+        for last in [false, false, true] {
+            let mut install = Command::new(program("mariadb-install-db")?);
+            install
+                .args(["--no-defaults", "--user=root", "--auth-root-authentication-method=normal"])
+                .arg("--skip-test-db")
+                .arg(format!("--datadir={}", data.display()));
+            if last {
+                run(&mut install);
+                break;
+            } else if install.output().is_ok_and(|output| output.status.success()) {
+                break;
+            }
+            // What it has begun is of no use to the next attempt.
+            let _ = std::fs::remove_dir_all(&data);
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+        Ok(())
     }
 
     /// The port it listens on.

@@ -58,7 +58,7 @@ fn answers_that_nobody_reads_take_bounded_memory_and_hold_up_nobody() {
         check();
     }
     let path = format!("/v1/spaces/big/keys?count={COUNT}");
-    let request = format!("POST {path} HTTP/1.1\r\nhost: k\r\ncontent-length: 0\r\n\r\n");
+    let request = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
     let mut streams = Vec::new();
     for _ in 0..DEAF {
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -112,8 +112,9 @@ fn requests_that_do_not_end_take_bounded_memory() {
         assert!(rss < bound, "{} MB in use, {} MB stated", rss >> 20, bound >> 20);
     };
     // All of a body of 64 KB but its last byte.
-    let head =
-        format!("PUT /v1/spaces/x HTTP/1.1\r\nhost: k\r\ncontent-length: {BODY_LEN}\r\n\r\n");
+    let head = format!(
+        "PUT /v1/spaces/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: {BODY_LEN}\r\n\r\n"
+    );
     let mut streams = Vec::new();
     for _ in 0..HTTP1 {
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -287,7 +288,7 @@ impl Http2 {
         // POST and http from the static table, then path and authority as they are.
         let mut head = vec![0x83, 0x86, 0x04, u8::try_from(path.len()).unwrap()];
         head.extend_from_slice(path.as_bytes());
-        head.extend_from_slice(b"\x01\x01k");
+        head.extend_from_slice(b"\x01\x09localhost");
         let frames: Vec<u8> =
             (0..STREAMS).flat_map(|number| frame(1, 0x5, 2 * number + 1, &head)).collect();
         self.stream.write_all(&frames).unwrap();
@@ -300,14 +301,15 @@ impl Http2 {
         let body = format!("{{\"inputs\":[{}]}}", inputs.join(","));
         let mut head = vec![0x83, 0x86, 0x04, u8::try_from(path.len()).unwrap()];
         head.extend_from_slice(path.as_bytes());
-        head.extend_from_slice(b"\x01\x01k\x0f\x10\x10application/json");
+        head.extend_from_slice(b"\x01\x09localhost\x0f\x10\x10application/json");
         self.send_bodies(&head, body.as_bytes(), true);
     }
 
     /// Begins a request with large headers and a large body on every stream, and sends as much of the
     /// bodies as the server lets it, but for the last byte of each.
     fn send_bodies_without_end(&mut self) {
-        let mut head = b"\x02\x03PUT\x86\x04\x0c/v1/spaces/x\x01\x01k\x0f\x0d\x0565536".to_vec();
+        let mut head =
+            b"\x02\x03PUT\x86\x04\x0c/v1/spaces/x\x01\x09localhost\x0f\x0d\x0565536".to_vec();
         // 7,000 bytes: the length has 7 bits, then 7 more in each byte.
         head.extend_from_slice(b"\x00\x03big\x7f\xd9\x35");
         head.extend_from_slice(&[b'x'; 7_000]);

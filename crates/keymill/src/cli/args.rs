@@ -16,6 +16,7 @@ use super::pool::PoolCommand;
 use super::secret::SecretCommand;
 use super::space::args::SpaceCommand;
 use super::store::StoreCommand;
+use super::token::TokenCommand;
 use super::values;
 use crate::config::Flags;
 
@@ -95,18 +96,37 @@ pub(super) enum Command {
     },
     /// Serve keys over HTTP
     #[command(
-        after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
+        after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db\n  keymill serve --listen 127.0.0.1:8080 --listen unix:/run/keymill.sock\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
     )]
     Serve {
-        /// Where to listen [default: 127.0.0.1:8080] [env: KEYMILL_LISTEN]
+        /// Where to listen: ADDRESS:PORT, or unix:PATH; can be repeated [default: 127.0.0.1:8080]
+        /// [env: KEYMILL_LISTEN]
         #[arg(long, value_name = "ADDRESS:PORT")]
-        listen: Option<String>,
+        listen: Vec<String>,
         /// The port to listen on; the address stays as it is set [default: 8080]
         #[arg(long, conflicts_with = "listen")]
         port: Option<u16>,
+        /// Where to listen for administration and metrics, which are then answered only there
+        /// [env: KEYMILL_ADMIN_LISTEN]
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        admin_listen: Option<String>,
+        /// Use TLS, with this certificate and those between it and its authority, in PEM
+        /// [env: KEYMILL_TLS_CERTIFICATE]
+        #[arg(long, value_name = "FILE")]
+        tls_certificate: Option<PathBuf>,
+        /// The private key of the certificate, in PEM [env: KEYMILL_TLS_KEY]
+        #[arg(long, value_name = "FILE")]
+        tls_key: Option<PathBuf>,
+        /// Ask clients for certificates of these authorities, in PEM [env: KEYMILL_TLS_CLIENT_CA]
+        #[arg(long, value_name = "FILE")]
+        tls_client_ca: Option<PathBuf>,
         /// Create neither keyspaces nor a secret: fail if anything is missing
         #[arg(long)]
         require_existing: bool,
+        /// Listen on addresses other than loopback although there are no tokens: whoever reaches them can
+        /// do everything
+        #[arg(long)]
+        insecure_no_auth: bool,
     },
     /// Explain where a key came from
     #[command(
@@ -137,6 +157,9 @@ pub(super) enum Command {
     /// Check the store, print its identity, update its schema
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Create, list, rotate and revoke the tokens that callers need
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Export the secret behind the keys
     #[command(subcommand)]
     Secret(SecretCommand),
@@ -192,10 +215,25 @@ impl Args {
             allow_unsafe_store: self.allow_unsafe_store,
             ..Flags::default()
         };
-        if let Command::Serve { listen, port, require_existing } = &self.command {
+        if let Command::Serve {
+            listen,
+            port,
+            admin_listen,
+            tls_certificate,
+            tls_key,
+            tls_client_ca,
+            require_existing,
+            insecure_no_auth,
+        } = &self.command
+        {
             flags.listen.clone_from(listen);
             flags.port = *port;
+            flags.admin_listen.clone_from(admin_listen);
+            flags.tls_certificate.clone_from(tls_certificate);
+            flags.tls_key.clone_from(tls_key);
+            flags.tls_client_ca.clone_from(tls_client_ca);
             flags.require_existing = *require_existing;
+            flags.insecure_no_auth = *insecure_no_auth;
         }
         flags
     }

@@ -4,6 +4,7 @@
 //! change nothing: a reload never ends the process.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use keymill_engine::operations::Service;
 use tokio::signal::unix::Signal;
@@ -11,9 +12,17 @@ use tokio::signal::unix::Signal;
 use super::log::Log;
 use crate::config::{Config, Flags, Settings};
 use crate::front::http::Http;
+use crate::server::Tls;
 
 /// The settings that a reload applies; all others need a restart. `spaces` stands for all below it.
-const RELOADED: [&str; 8] = [
+const RELOADED: [&str; 15] = [
+    "allowed_hosts",
+    "allowed_origins",
+    "anonymous_allow",
+    "limits.anonymous_requests_per_second",
+    "tokens",
+    "tokens_file",
+    "tokens_max_age_seconds",
     "trusted_proxies",
     "log.level",
     "limits.count_max",
@@ -33,6 +42,8 @@ pub(super) struct Reload {
     pub(super) log: Log,
     pub(super) http: Http,
     pub(super) service: Service,
+    /// The certificate; its files are read again, but which files they are does not change.
+    pub(super) tls: Option<Arc<Tls>>,
 }
 
 impl Reload {
@@ -40,6 +51,10 @@ impl Reload {
     pub(super) async fn run(self, mut hangup: Signal) {
         let mut applied = self.started.clone();
         while hangup.recv().await.is_some() {
+            // Whatever becomes of the settings.
+            if let Some(tls) = &self.tls {
+                tls.reload(&self.http).await;
+            }
             match Config::load(&self.flags) {
                 Err(error) => {
                     tracing::error!(
@@ -62,6 +77,8 @@ impl Reload {
         }
         self.http.set_address_rules(config.address_rules);
         self.http.set_body_max(config.body_max);
+        self.http.set_browser_rules(config.browser_rules);
+        self.http.set_access(config.access);
         self.service.reload(config.blocklist, config.alias_rules, config.limits.count_max);
         for (name, wanted) in &config.spaces {
             if let Err(error) = self.service.ensure_space(name, wanted).await {
@@ -134,6 +151,16 @@ mod tests {
             "links".to_owned(),
             keymill_engine::space::SpaceSpec { length: Some(7), ..Default::default() },
         );
+        settings.tokens_file = Some("tokens.toml".into());
+        let token = crate::config::TokenSettings {
+            sha256: String::new(),
+            allow: Vec::new(),
+            expires_at: None,
+            rate: None,
+            quota: None,
+            certificate: None,
+        };
+        settings.tokens.insert("shop".to_owned(), token);
         let all = flat(&settings);
         for part in RELOADED {
             let is_it = |name: &&String| *name == part || name.starts_with(&format!("{part}."));

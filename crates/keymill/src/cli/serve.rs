@@ -1,33 +1,29 @@
 //! `keymill serve`: greet, serve, reload on SIGHUP, and stop in order.
 
-use std::fmt::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use keymill_engine::operations::{Opening, Service, ServiceError, SpaceRecord};
-use keymill_engine::space::secret::Master;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
+use super::greeting::{self, Reached};
 use super::log::{self, Log};
 use super::reload::Reload;
-use super::space::show::in_words;
-use super::{check_safety, open_store, refuse_forgotten};
+use super::{access, check_safety, open_store, refuse_forgotten};
+use crate::access::Access;
 use crate::config::{Config, Flags, config_file};
 use crate::front::http::Http;
-use crate::server;
+use crate::server::{self, ADMIN_CONNECTIONS_MAX, BindError, Endpoint, Listeners, RESERVE, Tls};
 
 /// How long to wait for a store that does not answer at the start.
 const STORE_TIME_MAX: Duration = Duration::from_secs(30);
 /// The pause before the next attempt: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How many keyspaces the greeting names.
-const GREETED_MAX: usize = 8;
 
-/// Files that are open besides connections: the store's, the log's, the listener.
+/// Files that are open besides connections: the store's, the log's, the listeners.
 const OTHER_FILES: usize = 64;
 
 pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::Result<ExitCode> {
@@ -38,28 +34,34 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let open_files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(0);
     let mut limits = config.server;
     let spare = usize::try_from(open_files).unwrap_or(usize::MAX);
-    let spare = spare.saturating_sub(OTHER_FILES + server::RESERVE).max(16);
+    let of_admin = config.admin_listen.as_ref().map_or(0, |_| ADMIN_CONNECTIONS_MAX + RESERVE);
+    let spare = spare.saturating_sub(OTHER_FILES + RESERVE + of_admin).max(16);
     limits.connections_max = limits.connections_max.min(spare);
-    let listener = TcpListener::bind(config.listen).await.with_context(|| {
-        let address = config.listen;
-        format!(
-            "cannot listen on {address}; choose another port with --port, or another address with \
-             --listen"
-        )
-    })?;
-    let address = listener.local_addr()?;
+    let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
+    let listeners = Listeners::bind(&config.listen, config.admin_listen.as_ref()).await;
+    let listeners = listeners.map_err(|error| explain(error, &config))?.with_tls(tls.clone());
+    let reached = Reached::new(&listeners)?;
     let (service, records) = start_patiently(&config).await?;
+    let access = Arc::new(Access::new(config.access.clone()));
+    access::learn(&access, &service).await?;
+    access::refuse_open_port(&access, &config.listen, config.insecure_no_auth)?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max)
-        .with_unsent_max(config.unsent_max);
+        .with_unsent_max(config.unsent_max)
+        .with_access(access.clone());
     http.set_address_rules(config.address_rules);
+    http.set_browser_rules(config.browser_rules);
+    tokio::spawn(access::keep_up(access, service.clone(), config.limits.heartbeat_every));
     flags.config = config_file(&flags)?;
     let (started, service_too) = (config.shown, service.clone());
-    let reload = Reload { flags, started, log, http: http.clone(), service: service_too };
+    if let Some(tls) = tls.clone() {
+        tokio::spawn(tls.watch(http.clone()));
+    }
+    let reload = Reload { flags, started, log, http: http.clone(), service: service_too, tls };
     tokio::spawn(reload.run(hangup));
     let stop = stop_signal()?;
-    service.announce(address.to_string());
-    greet(&service, &records, &config.default_space, address);
-    server::run(listener, http, limits, stop).await?;
+    service.announce(reached.address());
+    greeting::greet(&service, &records, &config.default_space, &reached);
+    server::run(listeners, http, limits, stop).await?;
     service.stop(limits.drain_time_max).await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
@@ -115,64 +117,15 @@ async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     Ok((service, reports.into_iter().map(|report| report.record).collect()))
 }
 
-/// Prints or logs that the server is up, and where.
-fn greet(
-    service: &Service,
-    records: &[SpaceRecord],
-    default_space: &str,
-    address: std::net::SocketAddr,
-) {
-    if log::is_text() {
-        note!("{}", greeting(service, records, default_space, address));
-        return;
-    }
-    let place = service.place();
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        store = place.location,
-        kind = %place.kind,
-        created = place.created,
-        keyspaces = records.len(),
-        url = format!("http://{address}"),
-        "listening"
-    );
-}
-
-fn greeting(
-    service: &Service,
-    records: &[SpaceRecord],
-    default_space: &str,
-    address: std::net::SocketAddr,
-) -> String {
-    let place = service.place();
-    let how = if place.created { "created" } else { "opened" };
-    let mut text = format!("keymill {}\n", env!("CARGO_PKG_VERSION"));
-    let mut line = |name: &str, value: String| {
-        writeln!(text, "  {name:<10} {value}").expect("writing to a String cannot fail");
+/// What to do about an address that cannot be listened on.
+fn explain(error: BindError, config: &Config) -> anyhow::Error {
+    let endpoint = error.endpoint.clone();
+    let hint = match &endpoint {
+        _ if !config.listen.contains(&endpoint) => "; choose another address with --admin-listen",
+        Endpoint::Tcp(_) => "; choose another port with --port, or another address with --listen",
+        Endpoint::Unix(_) => "",
     };
-    line("store", format!("{} ({}, {how})", place.location, place.kind));
-    for record in records.iter().take(GREETED_MAX) {
-        line("keyspace", in_words(record));
-    }
-    if records.len() > GREETED_MAX {
-        line("", format!("and {} more; see `keymill space list`", records.len() - GREETED_MAX));
-    }
-    if service.master().is_some_and(Master::is_made_up) {
-        line(
-            "secret",
-            "created at the first start, kept in the store; see `keymill secret export`".to_owned(),
-        );
-    }
-    line("listening", format!("http://{address}"));
-    line("docs", format!("http://{address}/docs"));
-    let mut curl = format!("curl http://{address}/get-key");
-    if let [first, ..] = records
-        && !records.iter().any(|record| record.name == default_space)
-    {
-        curl = format!("curl 'http://{address}/get-key?space={}'", first.name);
-    }
-    write!(text, "\n  {curl}\n").expect("writing to a String cannot fail");
-    text
+    anyhow::Error::from(error.source).context(format!("cannot listen on {endpoint}{hint}"))
 }
 
 /// Resolves at the first SIGTERM or Ctrl-C. A second one ends the process at once, and the keys

@@ -18,13 +18,23 @@ pub struct Flags {
     /// `--new-store`
     pub new_store: bool,
     /// `--listen`
-    pub listen: Option<String>,
+    pub listen: Vec<String>,
     /// `--port`
     pub port: Option<u16>,
+    /// `--admin-listen`
+    pub admin_listen: Option<String>,
+    /// `--tls-certificate`
+    pub tls_certificate: Option<PathBuf>,
+    /// `--tls-key`
+    pub tls_key: Option<PathBuf>,
+    /// `--tls-client-ca`
+    pub tls_client_ca: Option<PathBuf>,
     /// `--require-existing`
     pub require_existing: bool,
     /// `--allow-unsafe-store`
     pub allow_unsafe_store: bool,
+    /// `--insecure-no-auth`
+    pub insecure_no_auth: bool,
     /// How the command uses the secret.
     pub secret_use: SecretUse,
 }

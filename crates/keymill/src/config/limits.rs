@@ -64,7 +64,7 @@ impl LimitSettings {
     }
 }
 
-fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
+pub(super) fn seconds(setting: &str, seconds: f64) -> anyhow::Result<Duration> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if time >= Duration::from_millis(1) && time <= Duration::from_secs(86_400) => {
             Ok(time)

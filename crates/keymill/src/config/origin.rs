@@ -54,8 +54,12 @@ impl Origins {
     /// Records the settings that flags set.
     pub(super) fn add_flags(&mut self, flags: &Flags) {
         for (path, flag, is_set) in [
-            ("listen", "--listen", flags.listen.is_some()),
+            ("listen", "--listen", !flags.listen.is_empty()),
             ("listen", "--port", flags.port.is_some()),
+            ("admin_listen", "--admin-listen", flags.admin_listen.is_some()),
+            ("tls_certificate", "--tls-certificate", flags.tls_certificate.is_some()),
+            ("tls_key", "--tls-key", flags.tls_key.is_some()),
+            ("tls_client_ca", "--tls-client-ca", flags.tls_client_ca.is_some()),
             ("store", "--store", flags.store.is_some()),
             ("data_dir", "--data-dir", flags.data_dir.is_some()),
             ("new_store", "--new-store", flags.new_store),

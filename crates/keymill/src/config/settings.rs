@@ -8,7 +8,7 @@ use keymill_engine::space::SpaceSpec;
 use serde::{Deserialize, Serialize};
 
 use super::variables::{VARIABLES, path, variable_name};
-use super::{Flags, mistakes};
+use super::{Flags, listen, mistakes};
 use crate::front::http::UNSENT_MAX;
 
 /// The annotated file of all defaults.
@@ -19,8 +19,24 @@ pub const DEFAULT_FILE: &str = include_str!("default.toml");
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "default.toml says what each of them is")]
 pub struct Settings {
-    pub listen: String,
+    #[serde(with = "listen")]
+    pub listen: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_client_ca: Option<PathBuf>,
     pub trusted_proxies: Vec<String>,
+    pub allowed_hosts: Vec<String>,
+    pub allowed_origins: Vec<String>,
+    pub anonymous_allow: Vec<String>,
+    pub insecure_no_auth: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_file: Option<PathBuf>,
+    pub tokens_max_age_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +55,25 @@ pub struct Settings {
     pub aliases: AliasSettings,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub spaces: BTreeMap<String, SpaceSpec>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens: BTreeMap<String, TokenSettings>,
+}
+
+/// A token of the settings: its hash, and what it may do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "default.toml says what each of them is")]
+pub struct TokenSettings {
+    pub sha256: String,
+    pub allow: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<jiff::Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +102,7 @@ pub struct LimitSettings {
     pub heartbeat_seconds: f64,
     pub connections_max: u32,
     pub connections_per_address_max: u32,
+    pub anonymous_requests_per_second: u32,
     pub first_byte_seconds: f64,
     pub header_seconds: f64,
     pub idle_seconds: f64,
@@ -130,26 +166,40 @@ impl Settings {
 
     /// Applies flags over everything else.
     pub fn overlay_flags(&mut self, flags: &Flags) {
-        if let Some(listen) = &flags.listen {
-            self.listen.clone_from(listen);
+        if !flags.listen.is_empty() {
+            self.listen.clone_from(&flags.listen);
         }
         if let Some(port) = flags.port {
-            let host = self.listen.rsplit_once(':').map_or(self.listen.as_str(), |(host, _)| host);
-            self.listen = format!("{host}:{port}");
+            self.set_port(port);
         }
+        self.admin_listen = flags.admin_listen.clone().or(self.admin_listen.take());
+        self.tls_certificate = flags.tls_certificate.clone().or(self.tls_certificate.take());
+        self.tls_key = flags.tls_key.clone().or(self.tls_key.take());
+        self.tls_client_ca = flags.tls_client_ca.clone().or(self.tls_client_ca.take());
         self.store = flags.store.clone().or(self.store.take());
         self.data_dir = flags.data_dir.clone().or(self.data_dir.take());
         self.require_existing |= flags.require_existing;
         self.new_store |= flags.new_store;
         self.allow_unsafe_store |= flags.allow_unsafe_store;
+        self.insecure_no_auth |= flags.insecure_no_auth;
     }
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            listen: "127.0.0.1:8080".to_owned(),
+            listen: vec!["127.0.0.1:8080".to_owned()],
+            admin_listen: None,
+            tls_certificate: None,
+            tls_key: None,
+            tls_client_ca: None,
             trusted_proxies: Vec::new(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            anonymous_allow: Vec::new(),
+            insecure_no_auth: false,
+            tokens_file: None,
+            tokens_max_age_seconds: 3_600.0,
             store: None,
             data_dir: None,
             default_space: "default".to_owned(),
@@ -163,6 +213,7 @@ impl Default for Settings {
             blocklist: BlocklistSettings::default(),
             aliases: AliasSettings::default(),
             spaces: BTreeMap::new(),
+            tokens: BTreeMap::new(),
         }
     }
 }
@@ -182,6 +233,7 @@ impl Default for LimitSettings {
             heartbeat_seconds: 5.0,
             connections_max: 10_000,
             connections_per_address_max: 1_024,
+            anonymous_requests_per_second: 0,
             first_byte_seconds: 10.0,
             header_seconds: 30.0,
             idle_seconds: 75.0,
@@ -251,23 +303,12 @@ mod tests {
             _ => None,
         };
         settings.overlay_environment(variables).unwrap();
-        settings.overlay_flags(&Flags { listen: Some("b:2".to_owned()), ..Flags::default() });
-        assert_eq!(settings.listen, "b:2");
+        settings.overlay_flags(&Flags { listen: vec!["b:2".to_owned()], ..Flags::default() });
+        assert_eq!(settings.listen, ["b:2"]);
         assert_eq!(settings.store.as_deref(), Some("sqlite:env"));
         assert_eq!((settings.limits.count_max, settings.limits.wait_seconds), (7, 3.0));
         assert!(settings.require_existing);
         assert_eq!(settings.trusted_proxies, ["10.0.0.0/8", "::1"]);
-    }
-
-    #[test]
-    fn a_port_replaces_the_port_of_the_address_that_is_set() {
-        for (listen, expected) in
-            [("127.0.0.1:8080", "127.0.0.1:9"), ("[::1]:80", "[::1]:9"), (":80", ":9")]
-        {
-            let mut settings = Settings { listen: listen.to_owned(), ..Settings::default() };
-            settings.overlay_flags(&Flags { port: Some(9), ..Flags::default() });
-            assert_eq!(settings.listen, expected);
-        }
     }
 
     #[test]
@@ -292,9 +333,13 @@ mod tests {
     #[test]
     fn a_list_is_separated_by_commas() {
         let mut settings = Settings::default();
-        let variables =
-            |name: &str| (name == "KEYMILL_ALIASES_RESERVED").then(|| "sale, shop,".to_owned());
+        let variables = |name: &str| {
+            ["KEYMILL_ALIASES_RESERVED", "KEYMILL_LISTEN"]
+                .contains(&name)
+                .then(|| "sale, shop,".to_owned())
+        };
         settings.overlay_environment(variables).unwrap();
         assert_eq!(settings.aliases.reserved, ["sale", "shop"]);
+        assert_eq!(settings.listen, ["sale", "shop"]);
     }
 }

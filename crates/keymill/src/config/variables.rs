@@ -23,8 +23,18 @@ pub(super) enum VariableKind {
 
 /// The settings that have a variable: section, name and kind, in the order of the annotated file.
 pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
-    ("", "listen", Text),
+    ("", "listen", List),
+    ("", "admin_listen", Text),
+    ("", "tls_certificate", Text),
+    ("", "tls_key", Text),
+    ("", "tls_client_ca", Text),
     ("", "trusted_proxies", List),
+    ("", "allowed_hosts", List),
+    ("", "allowed_origins", List),
+    ("", "anonymous_allow", List),
+    ("", "insecure_no_auth", Switch),
+    ("", "tokens_file", Text),
+    ("", "tokens_max_age_seconds", Number),
     ("", "store", Text),
     ("", "data_dir", Text),
     ("", "default_space", Text),
@@ -41,6 +51,7 @@ pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("limits", "heartbeat_seconds", Number),
     ("limits", "connections_max", Number),
     ("limits", "connections_per_address_max", Number),
+    ("limits", "anonymous_requests_per_second", Number),
     ("limits", "first_byte_seconds", Number),
     ("limits", "header_seconds", Number),
     ("limits", "idle_seconds", Number),
@@ -98,7 +109,8 @@ pub(super) fn variable_name(section: &str, name: &str) -> String {
 const PREFIX: &str = "KEYMILL_";
 
 /// Variables that are read although they are not settings.
-const OTHERS: &[&str] = &["KEYMILL_CONFIG", "KEYMILL_SECRET"];
+const OTHERS: &[&str] =
+    &["KEYMILL_ADMIN_TOKEN", "KEYMILL_ADMIN_TOKEN_FILE", "KEYMILL_CONFIG", "KEYMILL_SECRET"];
 
 /// Prefixes of variables that belong to keymill's tests, proofs and benchmarks.
 const FOREIGN: &[&str] = &["KEYMILL_BENCH_", "KEYMILL_SNOWFLAKE_", "KEYMILL_TEST_"];

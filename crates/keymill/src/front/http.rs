@@ -3,10 +3,12 @@
 //! `server` hands every request to [`Http::answer`], unless `single` has answered it. Takes are matched by
 //! hand and answered without a router, because they are nearly all of the traffic; the rest is axum's.
 
+mod admission;
 mod aliases;
 mod ask;
 mod audit;
 mod body;
+mod browser;
 mod budget;
 mod checks;
 mod codes;
@@ -15,6 +17,8 @@ mod docs;
 mod explain;
 mod guard;
 mod health;
+mod listeners;
+mod needs;
 mod openapi;
 mod origin;
 mod page;
@@ -26,6 +30,7 @@ mod request_body;
 mod single;
 mod spaces;
 mod take;
+mod tokens;
 mod used;
 
 use std::convert::Infallible;
@@ -49,16 +54,21 @@ use tower::ServiceExt;
 pub use super::view::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 pub use aliases::AliasRecordView;
 pub use budget::{UNSENT_MAX, UNSENT_MIN};
+pub use listeners::{Listener, is_admin_only};
 pub use problem::Problem;
 pub use used::UsedView;
 
+pub use self::browser::BrowserRules;
 use self::budget::{Budget, Line};
+use crate::access::{Access, AccessSettings};
 use crate::front::addresses::AddressRules;
 use crate::metrics::{Metrics, Refusal, Route};
+use admission::Refused;
 use checks::Asked;
 use origin::{Origin, Origins};
 use request_body::RequestBody;
 use single::DefaultSpace;
+use tokens::Act;
 
 /// An answer's body: bytes that are ready, or a body that axum made or that is made in pieces.
 pub type Body = Either<Full<Bytes>, AxumBody>;
@@ -83,6 +93,9 @@ pub(crate) struct State {
     /// The largest body of a request.
     body_max: Arc<AtomicUsize>,
     address_rules: Arc<ArcSwap<AddressRules>>,
+    /// Who may do what.
+    access: Arc<Access>,
+    browser_rules: Arc<ArcSwap<BrowserRules>>,
     origins: Arc<Origins>,
     /// Imports under way, each with lines in memory.
     imports: Arc<Semaphore>,
@@ -91,6 +104,8 @@ pub(crate) struct State {
     stopping: Arc<AtomicBool>,
     /// How much of large answers may be in memory.
     budget: Arc<Budget>,
+    /// Whether what only admins need is answered on a listener of its own.
+    has_admin_listener: bool,
     /// The connection that is answered, if it is known.
     line: Option<Arc<Line>>,
 }
@@ -106,11 +121,14 @@ impl Http {
             metrics,
             body_max: Arc::new(AtomicUsize::new(body_max)),
             address_rules: Arc::default(),
+            access: Arc::new(Access::new(AccessSettings::default())),
+            browser_rules: Arc::default(),
             origins: Arc::new(Origins::new()),
             imports,
             description: openapi::LastDescription::default(),
             stopping: Arc::default(),
             budget: Budget::new(UNSENT_MAX),
+            has_admin_listener: false,
             line: None,
         };
         let router = Router::new()
@@ -129,6 +147,10 @@ impl Http {
             .route("/v1/spaces/{space}/pool", post(problem::method_not_allowed))
             .route("/v1/leases", get(audit::leases))
             .route("/v1/instances", get(audit::instances))
+            .route("/v1/acts", get(tokens::acts))
+            .route("/v1/tokens", get(tokens::list).post(tokens::create))
+            .route("/v1/tokens/{name}", get(tokens::show).delete(tokens::revoke))
+            .route("/v1/tokens/{name}/rotate", post(tokens::rotate))
             // Answered above; it is here so that a wrong method is not reported as a wrong path.
             .route("/get-key", get(problem::method_not_allowed))
             .route("/healthz", get(health::alive))
@@ -143,7 +165,7 @@ impl Http {
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .with_state(state.clone());
-        let origin = Arc::new(state.origins.connection(None, false));
+        let origin = Arc::new(state.origins.connection(None, Listener::Public, false));
         Http { state, router, origin }
     }
 
@@ -155,6 +177,22 @@ impl Http {
     /// Changes what addresses may do, from the next connection and the next request on.
     pub fn set_address_rules(&self, rules: AddressRules) {
         self.state.address_rules.store(Arc::new(rules));
+    }
+
+    /// The same front with other ideas of who may do what.
+    pub fn with_access(mut self, access: Arc<Access>) -> Http {
+        self.state.access = access;
+        self
+    }
+
+    /// Changes what the settings say of who may do what.
+    pub fn set_access(&self, settings: AccessSettings) {
+        self.state.access.set(settings);
+    }
+
+    /// Changes which names the server has, and which pages may use it.
+    pub fn set_browser_rules(&self, rules: BrowserRules) {
+        self.state.browser_rules.store(Arc::new(rules));
     }
 
     /// Changes how large the body of a request may be.
@@ -173,13 +211,34 @@ impl Http {
         self
     }
 
+    /// Answers on the admin listener alone what only admins need.
+    pub(crate) fn with_admin_listener(mut self) -> Http {
+        self.state.has_admin_listener = true;
+        self
+    }
+
+    /// Counts certificates that could not be reloaded.
+    pub(crate) fn count_tls_reload_failure(&self) {
+        self.state.metrics.count_tls_reload_failure();
+    }
+
     /// The front for one connection of a client, and its [`Line`], which still has to be told how to cut the
     /// connection off. On a reserved connection, only health checks and metrics are answered.
-    pub(crate) fn for_connection(&self, client: IpAddr, is_reserved: bool) -> (Http, Arc<Line>) {
+    pub(crate) fn for_connection(
+        &self,
+        client: IpAddr,
+        listener: Listener,
+        is_reserved: bool,
+    ) -> (Http, Arc<Line>) {
         let (mut http, line) = (self.clone(), Arc::<Line>::default());
         http.state.line = Some(line.clone());
-        http.origin = Arc::new(self.state.origins.connection(Some(client), is_reserved));
+        http.origin = Arc::new(self.state.origins.connection(Some(client), listener, is_reserved));
         (http, line)
+    }
+
+    /// Notes the names in the certificate of the client, which was verified. By themselves they grant nothing.
+    pub(crate) fn set_certificate_names(&self, names: Arc<[String]>) {
+        self.origin.set_certificate_names(names);
     }
 
     /// Reports from now on that this instance is not ready, so that load balancers use others.
@@ -191,11 +250,21 @@ impl Http {
     pub async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let is_head = request.method() == Method::HEAD;
         let asked = Asked::new(&self.state, &self.origin, &request);
-        let (route, answer) = match checks::check(&self.origin, &request) {
-            Ok(()) => self.route(request).await,
+        let rules = self.state.browser_rules.load();
+        let reader = admission::allowed_origin(&rules, request.headers());
+        let checked = checks::check(&self.origin, &request)
+            .and_then(|()| listeners::check(&self.state, &self.origin, &request));
+        let (route, answer) = match checked {
+            Ok(()) => match admission::preflight(&rules, &request) {
+                Some(answer) => (Route::Other, Ok(answer)),
+                None => self.answer_admitted(request).await,
+            },
             Err(problem) => (Route::Other, Err(problem)),
         };
         let mut answer = answer.unwrap_or_else(Problem::into_answer);
+        if let Some(origin) = reader {
+            admission::allow_reading(origin, &mut answer);
+        }
         asked.finish(&self.origin, &mut answer);
         if is_head {
             // Over HTTP/2, nothing else would remove it.
@@ -203,6 +272,38 @@ impl Http {
         }
         self.state.metrics.count(route, answer.status());
         Ok(answer)
+    }
+
+    /// Answers a request if its sender may send it, and puts on record what administrators do.
+    async fn answer_admitted(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> (Route, Result<Response<Body>, Problem>) {
+        let caller = match admission::admit(&self.state, &self.origin, &request) {
+            Err(Refused::UnknownToken) => {
+                let access = &self.state.access;
+                if access.reread_for_unknown(&self.state.service).await {
+                    admission::admit(&self.state, &self.origin, &request)
+                } else {
+                    Err(Refused::UnknownToken)
+                }
+            }
+            admitted => admitted,
+        };
+        let caller = match caller {
+            Ok(caller) => Arc::new(caller),
+            Err(Refused::Problem(problem)) => return (Route::Other, Err(problem)),
+            Err(Refused::UnknownToken) => return (Route::Other, Err(admission::unknown_token())),
+        };
+        let act = Act::of(&self.state, &self.origin, &caller, &request);
+        request.extensions_mut().insert(caller);
+        let (route, answer) = self.route(request).await;
+        if let Some(act) = act
+            && answer.as_ref().is_ok_and(|answer| answer.status().is_success())
+        {
+            act.record(&self.state).await;
+        }
+        (route, answer)
     }
 
     async fn route(&self, request: Request<Incoming>) -> (Route, Result<Response<Body>, Problem>) {
@@ -243,6 +344,9 @@ impl Http {
             Method::GET | Method::HEAD => RequestBody::default(),
             _ => self.state.read_body(body).await?,
         };
+        if !body.bytes.is_empty() && parts.method != Method::DELETE {
+            body::check_label(&parts.headers)?;
+        }
         let room = pieces::room_for_strings(&self.state, &body.bytes).await?;
         let request = Request::from_parts(parts, AxumBody::from(body.bytes.clone()));
         let Ok(mut answer) = self.router.clone().oneshot(request).await;

@@ -1,22 +1,26 @@
-//! Accepting: from a bound socket to connections that have a place, and to those that are refused.
+//! Accepting: from bound sockets to connections that have a place, and to those that are refused.
 //!
-//! `server` asks for the next connection and gives it to a thread. Nothing here waits for a client
-//! before the next one is accepted: a trusted proxy's header is read beside the loop.
+//! `server` asks for the next connection and gives it to a thread; it has one acceptor for all public sockets
+//! and one for the admin socket. Nothing here waits for a client before the next one is accepted: a trusted
+//! proxy's header is read beside the loop, and TLS is none of its business.
 
+use std::future::poll_fn;
 use std::io::{self, Write};
-use std::net::{IpAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
-use std::os::fd::AsFd;
+use std::net::{IpAddr, TcpStream as StdTcpStream};
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::listeners::{Bound, Socket};
 use super::places::{AddressPlace, Addresses, Place, Reserve};
 use super::proxy_protocol;
-use crate::front::http::Http;
+use super::tls::Tls;
+use crate::front::http::{Http, Listener};
 use crate::metrics::Refusal;
 
 /// How long a server that stops waits for proxies to say whom they connect.
@@ -37,7 +41,9 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 
 /// A connection that was accepted.
 pub(super) struct Connection {
-    pub(super) stream: StdTcpStream,
+    pub(super) stream: Stream,
+    /// Which socket it came through.
+    pub(super) listener: Listener,
     /// Who is at its other end: for a trusted proxy that says so, the client.
     pub(super) client: IpAddr,
     pub(super) place: Place,
@@ -45,9 +51,21 @@ pub(super) struct Connection {
     pub(super) address: AddressPlace,
 }
 
-/// What accepts connections. Dropping it closes the socket, and those whose header is being read.
+/// What a connection is made over, on its way to the thread that serves it.
+pub(super) enum Stream {
+    Tcp(StdTcpStream),
+    Tls(StdTcpStream, Arc<Tls>),
+    Unix(StdUnixStream),
+}
+
+/// What accepts connections from some sockets, which share their places. Dropping it closes the sockets, and
+/// the connections whose header is being read.
 pub(super) struct Acceptor {
-    listener: TcpListener,
+    sockets: Vec<Bound>,
+    /// Which socket was accepted from last.
+    turn: usize,
+    listener: Listener,
+    tls: Option<Arc<Tls>>,
     http: Http,
     places: Arc<Semaphore>,
     reserve: Reserve,
@@ -61,15 +79,20 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts from a socket, as many at once as there are places.
+    /// Accepts from these sockets, as many at once as there are places.
     pub(super) fn new(
-        listener: TcpListener,
+        sockets: Vec<Bound>,
+        listener: Listener,
+        tls: Option<Arc<Tls>>,
         http: Http,
         places: Arc<Semaphore>,
         first_byte_time_max: Duration,
     ) -> Acceptor {
         Acceptor {
+            sockets,
+            turn: 0,
             listener,
+            tls,
             http,
             places,
             reserve: Reserve::default(),
@@ -84,8 +107,9 @@ impl Acceptor {
     /// The next connection that has a place. Nothing is lost where this is dropped.
     pub(super) async fn next(&mut self) -> io::Result<Connection> {
         loop {
-            let (stream, address) = tokio::select! {
-                accepted = self.listener.accept() => accepted?,
+            let (sockets, turn) = (&self.sockets, &mut self.turn);
+            let (socket, peer) = tokio::select! {
+                accepted = poll_fn(|context| poll_accept(sockets, turn, context)) => accepted?,
                 Some(arrived) = self.arriving.join_next() => {
                     if let Ok(Some(connection)) = arrived {
                         return Ok(connection);
@@ -93,28 +117,19 @@ impl Acceptor {
                     continue;
                 }
             };
-            // Keys are small: waiting to fill a packet would only delay them.
-            if stream.set_nodelay(true).is_ok()
-                && let Some(connection) = self.admit(stream, address.ip().to_canonical())
-            {
+            if let Some(connection) = self.admit(socket, peer) {
                 return Ok(connection);
             }
         }
     }
 
-    /// Closes the socket, and gives the connections that the system had accepted before.
+    /// Closes the sockets, and gives the connections that the system had accepted before.
     pub(super) async fn close(mut self) -> Vec<Connection> {
         let mut accepted = Vec::new();
-        // Not through the runtime, which may not have heard of them yet.
-        if let Ok(listener) = self.listener.as_fd().try_clone_to_owned() {
-            let listener = StdTcpListener::from(listener);
-            while let Ok((stream, address)) = listener.accept() {
-                let ready = stream.set_nonblocking(true).and(stream.set_nodelay(true));
-                if ready.is_ok()
-                    && let Ok(stream) = TcpStream::from_std(stream)
-                {
-                    accepted.extend(self.admit(stream, address.ip().to_canonical()));
-                }
+        for mut bound in std::mem::take(&mut self.sockets) {
+            bound.hide();
+            while let Ok((socket, peer)) = bound.accept_now() {
+                accepted.extend(self.admit(socket, peer));
             }
         }
         let deadline = Instant::now() + ARRIVAL_TIME_MAX;
@@ -125,7 +140,11 @@ impl Acceptor {
     }
 
     /// Gives a connection its place, or refuses it; `None` also for one that arrives later.
-    fn admit(&mut self, stream: TcpStream, peer: IpAddr) -> Option<Connection> {
+    fn admit(&mut self, socket: Socket, peer: IpAddr) -> Option<Connection> {
+        if let Socket::Tcp(stream) = &socket {
+            // Keys are small: waiting to fill a packet would only delay them.
+            stream.set_nodelay(true).ok()?;
+        }
         let rules = self.http.address_rules();
         let max = rules.connections_per_address_max;
         let is_trusted = rules.is_trusted(peer);
@@ -134,7 +153,7 @@ impl Acceptor {
         let Some(address) = counted else {
             self.http.count_refused(Refusal::Address);
             note_address(&self.beyond_address, peer, max);
-            refuse(stream);
+            refuse(socket, self.tls.is_some());
             return None;
         };
         let place = match self.places.clone().try_acquire_owned() {
@@ -142,53 +161,90 @@ impl Acceptor {
             Err(_) => {
                 self.http.count_refused(Refusal::Full);
                 if let Some(count) = self.beyond_limit.note() {
-                    tracing::warn!(
-                        count,
-                        "all connections are in use (limits.connections_max); new ones get 503, \
-                         except for health checks and metrics"
-                    );
+                    self.listener.warn_full(count);
                 }
                 self.reserve.take()
             }
         };
+        let arrival = Arrival { listener: self.listener, tls: self.tls.clone(), place };
         if !is_trusted {
-            return Connection::new(stream, peer, place, address);
+            return arrival.finish(socket, peer, address);
         }
         let (addresses, http) = (self.addresses.clone(), self.http.clone());
         let beyond_address = self.beyond_address.clone();
         let deadline = Instant::now() + self.first_byte_time_max;
-        let deadline = place.until().map_or(deadline, |until| until.min(deadline));
+        let deadline = arrival.place.until().map_or(deadline, |until| until.min(deadline));
         self.arriving.spawn(async move {
-            let mut stream = stream;
-            let named = timeout_at(deadline, proxy_protocol::read(&mut stream)).await.ok()?;
+            let mut socket = socket;
+            let named = timeout_at(deadline, proxy_protocol::read(&mut socket)).await.ok()?;
             let named = named.inspect_err(|error| tracing::debug!(%peer, "{error}")).ok()?;
             let Some(client) = named.map(|client| client.to_canonical()) else {
-                return Connection::new(stream, peer, place, AddressPlace::exempt());
+                return arrival.finish(socket, peer, AddressPlace::exempt());
             };
             if http.address_rules().is_trusted(client) {
-                return Connection::new(stream, client, place, AddressPlace::exempt());
+                return arrival.finish(socket, client, AddressPlace::exempt());
             }
             let Some(address) = addresses.enter(client, max) else {
                 http.count_refused(Refusal::Address);
                 note_address(&beyond_address, client, max);
-                refuse(stream);
+                refuse(socket, arrival.tls.is_some());
                 return None;
             };
-            Connection::new(stream, client, place, address)
+            arrival.finish(socket, client, address)
         });
         None
     }
 }
 
-impl Connection {
-    fn new(
-        stream: TcpStream,
-        client: IpAddr,
-        place: Place,
-        address: AddressPlace,
-    ) -> Option<Connection> {
-        let stream = stream.into_std().ok()?;
-        Some(Connection { stream, client, place, address })
+/// The next connection of any socket. They are asked in turn, so that none keeps the others waiting.
+fn poll_accept(
+    sockets: &[Bound],
+    turn: &mut usize,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<(Socket, IpAddr)>> {
+    for _ in 0..sockets.len() {
+        *turn = (*turn + 1) % sockets.len();
+        if let Poll::Ready(accepted) = sockets[*turn].poll_accept(context) {
+            return Poll::Ready(accepted);
+        }
+    }
+    Poll::Pending
+}
+
+/// A connection that has its place, until it is known for whom.
+struct Arrival {
+    listener: Listener,
+    tls: Option<Arc<Tls>>,
+    place: Place,
+}
+
+impl Arrival {
+    fn finish(self, socket: Socket, client: IpAddr, address: AddressPlace) -> Option<Connection> {
+        let stream = match (socket, self.tls) {
+            (Socket::Tcp(stream), None) => Stream::Tcp(stream.into_std().ok()?),
+            (Socket::Tcp(stream), Some(tls)) => Stream::Tls(stream.into_std().ok()?, tls),
+            (Socket::Unix(stream), _) => Stream::Unix(stream.into_std().ok()?),
+        };
+        let (listener, place) = (self.listener, self.place);
+        Some(Connection { stream, listener, client, place, address })
+    }
+}
+
+impl Listener {
+    /// Says that all places are taken.
+    fn warn_full(self, count: u64) {
+        match self {
+            Listener::Public => tracing::warn!(
+                count,
+                "all connections are in use (limits.connections_max); new ones get 503, \
+                 except for health checks and metrics"
+            ),
+            Listener::Admin => tracing::warn!(
+                count,
+                "all connections of the admin listener are in use; new ones get 503, except for \
+                 health checks and metrics"
+            ),
+        }
     }
 }
 
@@ -202,12 +258,14 @@ fn note_address(warning: &Mutex<Warning>, address: IpAddr, max: usize) {
     }
 }
 
-/// Says why, as far as that costs no waiting, and closes.
-fn refuse(stream: TcpStream) {
-    if let Ok(mut stream) = stream.into_std() {
-        // It does not block; a client that has gone already is none of our business.
-        let _ = stream.write(TOO_MANY);
-    }
+/// Says why, as far as that costs no waiting, and closes. Over TLS, nothing can be said before the handshake.
+fn refuse(socket: Socket, is_tls: bool) {
+    // It does not block; a client that has gone already is none of our business.
+    let _ = match socket {
+        Socket::Tcp(_) if is_tls => return,
+        Socket::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(TOO_MANY)),
+        Socket::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(TOO_MANY)),
+    };
 }
 
 /// Something to be said now and then, however often it happens.

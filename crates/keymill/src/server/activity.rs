@@ -37,6 +37,8 @@ pub(super) struct Activity {
     /// The length of the last request's body, where it was announced.
     body_len: Counter,
     is_write_blocked: AtomicBool,
+    /// Whether a TLS handshake has begun and is not over. Its bytes are not counted.
+    is_shaking_hands: AtomicBool,
     is_lingering: AtomicBool,
     order: AtomicU8,
     task: OnceLock<Waker>,
@@ -47,7 +49,7 @@ pub(super) struct Activity {
 pub(super) enum Phase {
     /// The client's first byte.
     Silent,
-    /// The rest of a header, or of what opens an HTTP/2 connection.
+    /// The rest of a header, of what opens an HTTP/2 connection, or of a TLS handshake.
     Heading,
     /// The service, which has time limits of its own.
     Answering,
@@ -101,6 +103,11 @@ impl Activity {
     /// Notes that the client takes nothing more at present.
     pub(super) fn write_blocked(&self) {
         self.is_write_blocked.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a TLS handshake begins, or is over.
+    pub(super) fn shakes_hands(&self, is_shaking: bool) {
+        self.is_shaking_hands.store(is_shaking, Ordering::Relaxed);
     }
 
     /// Notes that this end is closed and the client's is not.
@@ -187,6 +194,8 @@ impl Activity {
             Phase::Lingering
         } else if started != answered {
             Phase::Answering
+        } else if is(&self.is_shaking_hands) {
+            Phase::Heading
         } else if self.bytes_read.get() == 0 {
             Phase::Silent
         } else if answered != self.finished.get() {

@@ -1,10 +1,9 @@
-//! One connection: HTTP/1.1 or HTTP/2, served until it ends or is told to end.
+//! One connection: HTTP/1.1 or HTTP/2, perhaps over TLS, served until it ends or is told to end.
 //!
 //! A worker runs one task of these for each connection. There are no timers in it: `sweep` looks at
 //! what a connection does and gives it orders, which it hears at its next poll.
 
 use std::future::poll_fn;
-use std::net::TcpStream as StdTcpStream;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,14 +14,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::activity::{Activity, Order};
 use super::stream::Counted;
+use super::tls::Tls;
 use super::under_way::{Answering, UnderWay};
 use crate::front::http::Http;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The most of a header that is read over HTTP/1, and about the most of an answer that is kept for a
 /// client that does not read.
@@ -52,9 +54,57 @@ impl Served {
     }
 }
 
+/// Any stream but plain TCP. What hyper makes of it is compiled once for all of these.
+pub(super) trait OtherStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> OtherStream for S {}
+
+/// Serves a connection over TLS to its end.
+pub(super) async fn serve_tls(
+    stream: TcpStream,
+    tls: Arc<Tls>,
+    served: Arc<Served>,
+) -> Result<(), BoxError> {
+    let stream: Box<dyn OtherStream> = shake_hands(stream, &tls, &served).await?;
+    serve(stream, served).await
+}
+
+/// Shakes hands, within the time limits and as long as nothing else is ordered. The names in the client's
+/// certificate are known before its first request is read.
+async fn shake_hands(
+    stream: TcpStream,
+    tls: &Tls,
+    served: &Served,
+) -> Result<Box<TlsStream<TcpStream>>, BoxError> {
+    let activity = &served.activity;
+    let mut handshake = pin!(async {
+        // The limit for silence holds until the first byte.
+        stream.peek(&mut [0]).await?;
+        activity.shakes_hands(true);
+        tls.shake_hands(stream).await
+    });
+    let shaken = poll_fn(|context| {
+        activity.obeyed_by(context.waker());
+        if activity.order() >= Order::End {
+            return Poll::Ready(Err("it was told to end during its TLS handshake".into()));
+        }
+        handshake.as_mut().poll(context).map_err(BoxError::from)
+    });
+    let (stream, names) = shaken.await?;
+    activity.shakes_hands(false);
+    if let Some(names) = names {
+        tracing::debug!(?names, "a client has shown a certificate");
+        served.http.set_certificate_names(names);
+    }
+    Ok(Box::new(stream))
+}
+
 /// Serves a connection to its end.
-pub(super) async fn serve(stream: StdTcpStream, served: Arc<Served>) -> Result<(), BoxError> {
-    let stream = TokioIo::new(Counted::new(TcpStream::from_std(stream)?, served.clone()));
+pub(super) async fn serve<S>(stream: S, served: Arc<Served>) -> Result<(), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let stream = TokioIo::new(Counted::new(stream, served.clone()));
     let asked = served.clone();
     let answer = service_fn(move |mut request: Request<Incoming>| {
         let under_way = UnderWay::begin(&asked, request.version());

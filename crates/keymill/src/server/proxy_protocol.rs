@@ -9,7 +9,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+
+use super::listeners::Socket;
 
 const V1_START: &[u8] = b"PROXY ";
 /// The longest line of version 1, by its specification.
@@ -21,7 +22,7 @@ const V2_REST_MAX: usize = 2_048;
 
 /// The client that the proxy at the other end names; `None` where it names nobody, or speaks for
 /// itself.
-pub(super) async fn read(stream: &mut TcpStream) -> io::Result<Option<IpAddr>> {
+pub(super) async fn read(stream: &mut Socket) -> io::Result<Option<IpAddr>> {
     let mut start = [0; V1_LEN_MAX];
     let count = stream.peek(&mut start).await?;
     let start = &start[..count];

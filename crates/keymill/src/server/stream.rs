@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::connection::Served;
 
@@ -20,19 +19,28 @@ const JOINED_MAX: usize = 512;
 const DISCARDED_MAX: usize = 256 << 10;
 
 /// A stream whose traffic is counted.
-pub(super) struct Counted {
-    stream: TcpStream,
+pub(super) struct Counted<S> {
+    stream: S,
     served: Arc<Served>,
     /// The client has closed its end.
     is_at_end: bool,
     /// This end is closed.
     is_shut: bool,
+    /// What was written is still here, because the client takes no more. Only TLS keeps what is written.
+    is_flush_blocked: bool,
     discarded: usize,
 }
 
-impl Counted {
-    pub(super) fn new(stream: TcpStream, served: Arc<Served>) -> Counted {
-        Counted { stream, served, is_at_end: false, is_shut: false, discarded: 0 }
+impl<S> Counted<S> {
+    pub(super) fn new(stream: S, served: Arc<Served>) -> Counted<S> {
+        Counted {
+            stream,
+            served,
+            is_at_end: false,
+            is_shut: false,
+            is_flush_blocked: false,
+            discarded: 0,
+        }
     }
 
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -45,7 +53,7 @@ impl Counted {
     }
 }
 
-impl AsyncRead for Counted {
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +69,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,7 +102,15 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_pending() {
+            self.is_flush_blocked = true;
+            self.served.activity.write_blocked();
+        } else if self.is_flush_blocked {
+            self.is_flush_blocked = false;
+            self.served.activity.wrote(0);
+        }
+        flushed
     }
 
     /// Closes this end, then reads until the client closes the other. A socket that is closed

@@ -128,6 +128,12 @@ mod tests {
         check(|it| it.read(b"\r\n"), Order::Cut, FIRST_BYTE);
         check(|it| it.read(b"GET / HT"), Order::Cut, HEADER);
         check(|it| it.read(b"PRI"), Order::Cut, HEADER);
+        check(|it| it.shakes_hands(true), Order::Cut, HEADER);
+        let shaken = |it: &Activity| {
+            it.shakes_hands(true);
+            it.shakes_hands(false);
+        };
+        check(shaken, Order::Cut, FIRST_BYTE);
         check(answered, Order::End, IDLE);
     }
 

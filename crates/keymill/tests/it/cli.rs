@@ -5,6 +5,7 @@ mod digest;
 mod greeting;
 mod growth;
 mod imports;
+mod listeners;
 mod manual;
 mod moving;
 mod names;

@@ -1,10 +1,13 @@
 //! Connections: limits, ends and the orderly stop, on a true server in this process.
 
+mod admin;
 mod http2;
+mod listeners;
 mod pipelining;
 mod places;
 mod proxies;
 mod stop;
+mod tls;
 
 use std::time::Duration;
 
@@ -23,7 +26,7 @@ async fn a_client_that_does_not_read_loses_its_place() {
     };
     let instance = Instance::start_with(limits).await;
     let mut deaf = TcpStream::connect(instance.address).await.unwrap();
-    let request = "POST /v1/spaces/default/keys?count=100000 HTTP/1.1\r\nhost: k\r\n\r\n";
+    let request = "POST /v1/spaces/default/keys?count=100000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     // More than the buffers between take.
     for _ in 0..50 {
         deaf.write_all(request.as_bytes()).await.unwrap();
@@ -53,7 +56,7 @@ async fn slow_and_idle_connections_are_ended() {
     };
     let instance = Instance::start_with(limits).await;
     for start in
-        ["", "G", "GET /get-key HTTP/1.1\r\nho", "GET /get-key HTTP/1.1\r\nhost: k\r\n\r\n"]
+        ["", "G", "GET /get-key HTTP/1.1\r\nho", "GET /get-key HTTP/1.1\r\nhost: localhost\r\n\r\n"]
     {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
         stream.write_all(start.as_bytes()).await.unwrap();
@@ -84,7 +87,7 @@ async fn a_header_begun_behind_a_request_has_the_time_of_headers_and_not_the_idl
     let limits =
         ServerLimits { header_time_max: Duration::from_millis(100), ..ServerLimits::default() };
     let instance = Instance::start_with(limits).await;
-    let post = "PUT /v1/spaces/default HTTP/1.1\r\nhost: k\r\ncontent-length: 2\r\n\r\n{}";
+    let post = "PUT /v1/spaces/default HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}";
     for request in [HEALTHZ, post] {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
         stream.write_all(format!("{request}GET /healthz HT").as_bytes()).await.unwrap();
@@ -140,7 +143,7 @@ async fn a_request_under_way_is_answered_however_short_the_idle_time() {
     let mut instance = Instance::start_with(limits).await;
     // Its body comes late: longer than many idle periods, and across the beginning of a stop.
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    let head = "PUT /v1/spaces/late HTTP/1.1\r\nhost: k\r\ncontent-length: 2\r\n\r\n";
+    let head = "PUT /v1/spaces/late HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     instance.stop.take().unwrap().send(()).unwrap();
@@ -164,7 +167,7 @@ async fn a_stop_answers_what_is_under_way_and_gives_leases_back() {
     assert!(!instance.service.health().ready);
 }
 
-const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n";
+const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// What comes until the server closes, or resets, the connection. Fails when it does neither.
 async fn read_to_end(stream: &mut TcpStream) -> String {

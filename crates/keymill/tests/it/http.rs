@@ -20,12 +20,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use keymill::front::http::Http;
-use keymill::server::{self, ServerLimits};
+use keymill::server::{self, Endpoint, Listeners, ServerLimits};
 use keymill_core::Blocklist;
 use keymill_engine::operations::{Limits, OpenedStore, Opening, Service, Setup};
 use keymill_engine::space::SpaceSpec;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -55,6 +55,16 @@ impl Instance {
 
     /// On a store of its own, a SQLite file where none is named.
     pub(crate) async fn start_on(store: Option<String>, limits: ServerLimits) -> Instance {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Instance::start_at(listener.into(), store, limits).await
+    }
+
+    /// On listeners of the test's choice; its address is that of the first that has one.
+    pub(crate) async fn start_at(
+        listeners: Listeners,
+        store: Option<String>,
+        limits: ServerLimits,
+    ) -> Instance {
         let folder = tempfile::tempdir().unwrap();
         let file = || format!("sqlite:{}", folder.path().join("keymill.db").display());
         let url = store.unwrap_or_else(file);
@@ -73,13 +83,16 @@ impl Instance {
         let service = Service::start(setup).await.unwrap();
         service.ensure_space("default", &SpaceSpec::default()).await.unwrap();
         let http = Http::new(service.clone(), "default", 4_096);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let first = listeners.public().unwrap().into_iter().find_map(|endpoint| match endpoint {
+            Endpoint::Tcp(address) => Some(address),
+            Endpoint::Unix(_) => None,
+        });
+        let address = first.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
         let (stop, stopped) = oneshot::channel();
         let served = http.clone();
         let ended = tokio::spawn(async move {
             let stopped = async { stopped.await.unwrap_or(()) };
-            server::run(listener, served, ServerLimits { threads: 1, ..limits }, stopped)
+            server::run(listeners, served, ServerLimits { threads: 1, ..limits }, stopped)
                 .await
                 .unwrap();
         });
@@ -99,7 +112,7 @@ impl Instance {
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         let len = body.len();
         self.ask(&format!(
-            "{method} {path} HTTP/1.1\r\nhost: k\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n{body}"
         ))
         .await
     }
@@ -112,7 +125,7 @@ impl Instance {
 
 impl Answer {
     /// Reads until the connection ends.
-    pub(crate) async fn read(stream: &mut TcpStream) -> Answer {
+    pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const CRATES: [&str; 2] = ["src", "../keymill-engine/src"];
 
 /// What changes a store: the part that it is asked of, and how.
-const CHANGES: [&str; 25] = [
+const CHANGES: [&str; 27] = [
     "spaces.create(",
     "spaces.tune(",
     "spaces.grow(",
@@ -30,6 +30,8 @@ const CHANGES: [&str; 25] = [
     "moves.import_rows(",
     "moves.finish_import(",
     "instances.heartbeat(",
+    "tokens.replace_tokens(",
+    "tokens.record_act(",
     "admin.secret(Some(",
     "admin.forget_secret(",
     "admin.migrate(",

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
+mod certificates;
 mod cli;
 mod connections;
 mod http;

@@ -10,6 +10,7 @@ use keymill_engine::operations::NameRecord;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::admission::Sender;
 use super::body::{Undescribed, no_body};
 use super::page::{self, Page};
 use super::params::{no_query, query};
@@ -129,6 +130,7 @@ impl From<NameRecord> for AliasRecordView {
     ))]
 pub(super) async fn put(
     Shared(state): Shared<State>,
+    sender: Sender,
     path: Result<Path<(String, String)>, PathRejection>,
     uri: Uri,
     body: Bytes,
@@ -136,6 +138,7 @@ pub(super) async fn put(
     let Path((space, alias)) = path?;
     no_query(&uri)?;
     let Owner { owner } = body::object(&body)?;
+    let owner = sender.name(&owner, &space).into_owned();
     let made = state.service.add_alias(&space, &alias, &owner).await?;
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(AliasView { space, alias, owner })))
@@ -159,6 +162,7 @@ pub(super) async fn put(
     ))]
 pub(super) async fn delete(
     Shared(state): Shared<State>,
+    sender: Sender,
     path: Result<Path<(String, String)>, PathRejection>,
     uri: Uri,
     body: Undescribed,
@@ -166,6 +170,7 @@ pub(super) async fn delete(
     let Path((space, alias)) = path?;
     let [owner] = query(&uri, &["owner"])?;
     no_body(&body, "name the owner in the URL: `?owner=`")?;
-    state.service.remove_alias(&space, &alias, &owner.unwrap_or_default()).await?;
+    let owner = sender.name(&owner.unwrap_or_default(), &space).into_owned();
+    state.service.remove_alias(&space, &alias, &owner).await?;
     Ok(StatusCode::NO_CONTENT)
 }

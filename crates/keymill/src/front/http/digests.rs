@@ -9,6 +9,7 @@ use hyper::Uri;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use super::admission::{Sender, exceeded};
 use super::params::no_query;
 use super::{Problem, State, body};
 
@@ -60,6 +61,7 @@ pub(super) struct DigestsView {
     ))]
 pub(super) async fn post(
     Shared(state): Shared<State>,
+    sender: Sender,
     path: Result<Path<String>, PathRejection>,
     uri: Uri,
     body: Bytes,
@@ -69,6 +71,7 @@ pub(super) async fn post(
     let DigestAsk { input, inputs, scope } = body::object(&body)?;
     match (input, inputs) {
         (Some(input), None) => {
+            sender.spend(1).map_err(exceeded)?;
             let answer = state.service.digest(&space, &scope, &input).await?;
             let tries = answer.made.then_some(answer.tries);
             let view = DigestView { space, key: answer.key, made: answer.made, tries };
@@ -80,6 +83,7 @@ pub(super) async fn post(
                 let detail = format!("`inputs` must have 1 to {max} entries");
                 return Err(Problem::bad_request("bad_count", detail));
             }
+            sender.spend(u32::try_from(inputs.len()).unwrap_or(u32::MAX)).map_err(exceeded)?;
             let answers = state.service.digest_all(&space, &scope, &inputs).await?;
             let keys = answers.into_iter().map(|answer| answer.key).collect();
             Ok(Json(DigestsView { space, keys }).into_response())

@@ -9,6 +9,8 @@ use hyper::{StatusCode, header};
 use keymill_engine::operations::{Health, Problem};
 
 use super::State;
+use super::admission::Sender;
+use crate::access::rights::Right;
 use crate::front::schemas;
 
 /// Checks whether the process is running.
@@ -20,13 +22,17 @@ pub(super) async fn alive() -> &'static str {
 
 /// Checks whether this instance can serve keys, and lists its problems.
 ///
-/// Problems that do not prevent it from serving are listed with status 200.
+/// Problems that do not prevent it from serving are listed with status 200. If the server has tokens, problems are
+/// listed only for a token that may read all keyspaces.
 #[utoipa::path(get, path = "/readyz", tag = "operations", operation_id = "check_readiness",
     responses(
         (status = 200, description = "It can serve keys; problems that do not prevent that are listed", body = schemas::Health),
         (status = 503, description = "It cannot serve a keyspace that was requested", body = schemas::Health),
     ))]
-pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Health>) {
+pub(super) async fn ready(
+    Shared(state): Shared<State>,
+    sender: Sender,
+) -> (StatusCode, Json<Health>) {
     let mut health = state.service.health();
     if state.stopping.load(Ordering::Relaxed) {
         health.ready = false;
@@ -35,6 +41,10 @@ pub(super) async fn ready(Shared(state): Shared<State>) -> (StatusCode, Json<Hea
             let detail = "this instance is stopping".to_owned();
             health.problems.push(Problem { code: "stopping", space: None, detail });
         }
+    }
+    if !sender.may(Right::Read, None) {
+        // What is wrong with which keyspace is not for everybody.
+        health.problems.clear();
     }
     let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health))

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Problem, State};
-use super::{aliases, audit, digests, explain, health, pool, spaces, take, used};
+use super::{aliases, audit, digests, explain, health, pool, spaces, take, tokens, used};
 use bounds::Bounds;
 
 #[derive(OpenApi)]
@@ -44,6 +44,12 @@ use bounds::Bounds;
         used::list,
         audit::leases,
         audit::instances,
+        tokens::list,
+        tokens::show,
+        tokens::create,
+        tokens::rotate,
+        tokens::revoke,
+        tokens::acts,
         health::alive,
         health::ready,
         health::metrics,
@@ -85,6 +91,11 @@ fn describe(bounds: &Bounds) -> Value {
         }
     }
     bounds.complete_schemas(&mut api["components"]["schemas"]);
+    api["components"]["securitySchemes"] = json!({"token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token, once the server has any: `keymill token create`",
+    }});
     api
 }
 
@@ -100,6 +111,19 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
     }
     // Checked before anything else.
     refuse(operation, "400", &["bad_host"]);
+    if !["/healthz", "/readyz"].contains(&path) {
+        refuse(operation, "401", &["unauthorized"]);
+        refuse(operation, "403", &["forbidden", "foreign_host"]);
+        refuse(operation, "429", &["rate_limited"]);
+        refuse(operation, "503", &["tokens_stale"]);
+        operation["security"] = json!([{"token": []}, {}]);
+    }
+    if ["take_keys", "create_digests"].contains(&id.as_str()) {
+        refuse(operation, "400", &["above_burst"]);
+    }
+    if needs_own_origin(&id) {
+        refuse(operation, "403", &["foreign_origin"]);
+    }
     refuse(operation, "503", &["too_many_connections"]);
     if id.starts_with("list_") || ["get_metrics", "check_readiness"].contains(&id.as_str()) {
         refuse(operation, "503", &["too_many_large_answers"]);
@@ -118,9 +142,11 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
         // An import has no limit: its lines are read as they come.
         if id != "import_keys" {
             refuse(operation, "413", &["body_too_large"]);
+            refuse(operation, "415", &["unsupported_media_type"]);
             refuse(operation, "503", &["too_many_large_bodies", "too_many_large_answers"]);
         }
-        operation["requestBody"]["required"] = json!(id == "create_digests");
+        operation["requestBody"]["required"] =
+            json!(["create_digests", "create_token"].contains(&id.as_str()));
     }
     if id == "create_digests" {
         let one_of = |one: &str, many: &str| json!({"oneOf": [reference(one), reference(many)]});
@@ -141,13 +167,19 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
         }
         // Readiness also answers 503 with a report of its own.
         answer["content"]["application/problem+json"] = json!({"schema": reference("Problem")});
-        if status == "503" {
+        if ["429", "503"].contains(&status.as_str()) {
             answer["headers"] = json!({"Retry-After": {
                 "description": "After how many seconds to try again",
                 "schema": {"type": "integer", "minimum": 1},
             }});
         }
     }
+}
+
+/// Whether an operation takes or changes something.
+fn needs_own_origin(id: &str) -> bool {
+    let reads = ["list_", "get_", "explain_", "check_"].iter().any(|reads| id.starts_with(reads));
+    !reads || id == "get_key"
 }
 
 /// Adds codes to the errors of an operation.

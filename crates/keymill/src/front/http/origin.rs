@@ -5,10 +5,12 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
+use super::listeners::Listener;
 use crate::front::addresses::{AddressRules, ClientAddress};
 
 /// The header that names a request, in both directions.
@@ -22,6 +24,10 @@ const ID_LEN_MAX: usize = 128;
 pub(super) struct Origin {
     /// Its other end; for a proxy that named one, the client.
     sender: Option<IpAddr>,
+    /// Which listener it came through.
+    pub(super) listener: Listener,
+    /// The names in the certificate of the client, once it has shown one that is valid.
+    certificate_names: OnceLock<Arc<[String]>>,
     /// Whether it was accepted beyond the limit, for health checks and metrics only.
     pub(super) is_reserved: bool,
     /// What the names of its requests begin with.
@@ -45,10 +51,16 @@ impl Origins {
     }
 
     /// A new connection.
-    pub(super) fn connection(&self, sender: Option<IpAddr>, is_reserved: bool) -> Origin {
+    pub(super) fn connection(
+        &self,
+        sender: Option<IpAddr>,
+        listener: Listener,
+        is_reserved: bool,
+    ) -> Origin {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{:016x}-{number:x}-", self.process);
-        Origin { sender, is_reserved, prefix, requests: AtomicU64::new(0) }
+        let (certificate_names, requests) = (OnceLock::new(), AtomicU64::new(0));
+        Origin { sender, listener, certificate_names, is_reserved, prefix, requests }
     }
 }
 
@@ -64,6 +76,18 @@ impl Origin {
         // In a vector without room to spare: to share any other takes a second allocation.
         let id = hex(number, |digits| [self.prefix.as_bytes(), digits].concat());
         HeaderValue::from_maybe_shared(bytes::Bytes::from(id)).expect("hexadecimal digits and `-`")
+    }
+
+    /// The names in the certificate of the client: DNS names in lower case, URIs and email addresses. None
+    /// where it has shown no certificate, or the connection is not over TLS.
+    pub(super) fn certificate_names(&self) -> &[String] {
+        self.certificate_names.get().map_or(&[], |names| names)
+    }
+
+    /// Notes these names, before the first request of the connection.
+    pub(super) fn set_certificate_names(&self, names: Arc<[String]>) {
+        // A connection has one handshake.
+        let _ = self.certificate_names.set(names);
     }
 
     /// The client that a request comes from.
@@ -105,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_sane_name_is_kept_and_any_other_replaced() {
-        let origin = Origins::new().connection(None, false);
+        let origin = Origins::new().connection(None, Listener::Public, false);
         let named = |id: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(&REQUEST_ID, HeaderValue::from_bytes(id.as_bytes()).unwrap());
@@ -123,7 +147,8 @@ mod tests {
     #[test]
     fn names_that_are_made_differ() {
         let origins = Origins::new();
-        let (one, other) = (origins.connection(None, false), origins.connection(None, false));
+        let connection = || origins.connection(None, Listener::Public, false);
+        let (one, other) = (connection(), connection());
         let mut ids: Vec<HeaderValue> = (0..300)
             .flat_map(|_| [&one, &other].map(|origin| origin.request_id(&HeaderMap::new())))
             .collect();

@@ -32,6 +32,13 @@ pub(super) fn query<'a, const N: usize>(
     Ok(values)
 }
 
+/// The first value of a parameter, whatever else there is: for what has to be known before a request is
+/// checked.
+pub(super) fn query_value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
+    found.next().map(|(_, value)| value)
+}
+
 /// Refuses every parameter, on a path that has none.
 pub(super) fn no_query(uri: &Uri) -> Result<(), Problem> {
     query(uri, &[]).map(|[]| ())

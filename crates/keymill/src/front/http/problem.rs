@@ -2,9 +2,11 @@
 //!
 //! The one place where errors of the service become HTTP.
 
+use std::time::Duration;
+
 use axum::extract::rejection::PathRejection;
 use axum::response::IntoResponse;
-use hyper::header;
+use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use keymill_engine::operations::{Limits, ServiceError};
 use keymill_engine::space::Difference;
@@ -38,7 +40,10 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<Box<str>>,
     #[serde(skip)]
-    retry_after: Option<u8>,
+    retry_after: Option<u32>,
+    /// With `rate_limited`: how many in how many seconds.
+    #[serde(skip)]
+    rate_limit: Option<(u64, u32)>,
     /// What only the log may contain: hosts, paths, messages of a driver.
     #[serde(skip)]
     cause: Option<Box<str>>,
@@ -56,6 +61,7 @@ impl Problem {
             differences: Box::default(),
             request_id: None,
             retry_after: None,
+            rate_limit: None,
             cause: None,
         }
     }
@@ -128,6 +134,51 @@ impl Problem {
         problem
     }
 
+    /// Without a token, or with a wrong one. It tells nothing about what exists.
+    pub(super) fn unauthorized(detail: &str) -> Problem {
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail.to_owned())
+    }
+
+    pub(super) fn forbidden() -> Problem {
+        let detail = "the token does not allow this; it needs another right or keyspace".to_owned();
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    pub(super) fn foreign_host(host: &str) -> Problem {
+        let host = host.escape_default();
+        let detail = format!(
+            "`{host}` is not a name of this server; address it as localhost, add the name to \
+             `allowed_hosts`, or use a token"
+        );
+        Problem::new(StatusCode::FORBIDDEN, "foreign_host", detail)
+    }
+
+    pub(super) fn foreign_origin() -> Problem {
+        let detail =
+            "a web page of another origin may not take or change anything; the operator can \
+                      allow it with `allowed_origins`"
+                .to_owned();
+        Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
+    }
+
+    pub(super) fn rate_limited(detail: String, wait: Duration, limit: u64, window: u32) -> Problem {
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail);
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        problem.retry_after = Some(u32::try_from(seconds.max(1)).unwrap_or(u32::MAX));
+        problem.rate_limit = Some((limit, window));
+        problem
+    }
+
+    pub(super) fn tokens_stale() -> Problem {
+        let detail =
+            "the store has been unreachable for too long to know which tokens are revoked \
+                      (tokens_max_age_seconds); try again"
+                .to_owned();
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "tokens_stale", detail);
+        problem.retry_after = Some(5);
+        problem
+    }
+
     pub(super) fn body_too_slow() -> Problem {
         let detail = "the body did not arrive in time".to_owned();
         Problem::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail)
@@ -157,7 +208,21 @@ impl Problem {
         *answer.status_mut() =
             StatusCode::from_u16(self.status).expect("made from a status of hyper's");
         if let Some(seconds) = self.retry_after {
-            answer.headers_mut().insert(header::RETRY_AFTER, u16::from(seconds).into());
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED.as_u16() {
+            let scheme = HeaderValue::from_static("Bearer realm=\"keymill\"");
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        if let Some((limit, window)) = self.rate_limit {
+            let wait = self.retry_after.unwrap_or(1);
+            for (name, text) in [
+                ("ratelimit-policy", format!("\"default\";q={limit};w={window}")),
+                ("ratelimit", format!("\"default\";r=0;t={wait}")),
+            ] {
+                let value = HeaderValue::try_from(text).expect("digits and quotes");
+                answer.headers_mut().insert(name, value);
+            }
         }
         answer.extensions_mut().insert(self);
         answer
@@ -195,6 +260,9 @@ impl From<ServiceError> for Problem {
             ServiceError::BadAlias { .. } => (S::BAD_REQUEST, "bad_alias"),
             ServiceError::Taken { .. } => (S::CONFLICT, "taken"),
             ServiceError::UnknownAlias { .. } => (S::NOT_FOUND, "unknown_alias"),
+            ServiceError::UnknownToken { .. } => (S::NOT_FOUND, "unknown_token"),
+            ServiceError::TokenExists { .. } => (S::CONFLICT, "token_exists"),
+            ServiceError::BadToken(_) => (S::BAD_REQUEST, "bad_token"),
             ServiceError::Exhausted { .. } | ServiceError::PoolEmpty { .. } => {
                 (S::CONFLICT, "exhausted")
             }
@@ -263,7 +331,11 @@ impl IntoResponse for Problem {
 }
 
 pub(super) async fn not_found(uri: hyper::Uri) -> Problem {
-    let detail = format!("no such path: {}. See /docs", uri.path());
+    no_such_path(uri.path())
+}
+
+pub(super) fn no_such_path(path: &str) -> Problem {
+    let detail = format!("no such path: {path}. See /docs");
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - A request that is not answered here is unchanged: nothing is counted, and no key was made for it that
+//! - A request that is not answered here is unchanged but for [`Paid`], and no key was made for it that
 //!   could have been handed out. An ordinal whose key is blocked is spent, as it is everywhere.
 //! - Nothing here waits, asks the store, or writes to the log.
 
@@ -15,14 +15,14 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::HeaderValue;
+use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use keymill_core::KeyText;
 use keymill_engine::operations::{Service, Space};
 
 use super::origin::REQUEST_ID;
 use super::take::{JSON, PLAIN, wants_plain};
-use super::{Body, Http, checks, label};
+use super::{Body, Http, admission, checks, label};
 use crate::metrics::Route;
 
 /// The content types, made once.
@@ -32,6 +32,10 @@ static AS_JSON: HeaderValue = HeaderValue::from_static(JSON);
 /// The largest header map of a request that becomes that of its answer. It stays with the connection, which
 /// would otherwise keep, while it is idle, what one request with a hundred headers needed.
 const HEADERS_KEPT_MAX: usize = 24;
+
+/// On a request whose key was counted against the limits of its token, and could not be made here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paid;
 
 /// The keyspace that `/get-key` takes from.
 #[derive(Debug)]
@@ -80,7 +84,16 @@ impl Http {
             _ => return None,
         };
         checks::check(&self.origin, request).ok()?;
-        let key = default.take_now(&self.state.service, name)?;
+        if request.headers().contains_key(header::ORIGIN) {
+            return None;
+        }
+        let caller = admission::admit(&self.state, &self.origin, request).ok()?;
+        caller.spend(1).ok()?;
+        let Some(key) = default.take_now(&self.state.service, name) else {
+            // It is counted, and must not be counted again.
+            request.extensions_mut().insert(Paid);
+            return None;
+        };
         let (content_type, body) = match route {
             Route::Take if !wants_plain(request) => (&AS_JSON, json(name, &key)),
             Route::Take => (&AS_PLAIN, [&*key, b"\n"].concat().into()),

@@ -1,9 +1,11 @@
 //! `POST /v1/spaces/{space}/keys` and `GET /get-key`: the hot path.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use hyper::body::Incoming;
+use hyper::http::Extensions;
 use hyper::{Request, Response, Uri, header};
 use keymill_engine::operations::Space;
 use keymill_engine::operations::turn::turn;
@@ -12,7 +14,9 @@ use percent_encoding::percent_decode_str;
 use super::ask::{TakeAsk, TakeBody};
 use super::params::query;
 use super::pieces::{self, Form, SMALL_MAX};
-use super::{Body, Problem, State, check_encoding, full};
+use super::single::Paid;
+use super::{Body, Problem, State, admission, check_encoding, full};
+use crate::access::Caller;
 use crate::front::view::Keys;
 
 /// The content type of keys in lines, and of a single one.
@@ -55,6 +59,7 @@ pub(super) async fn post(
     let (parts, body) = request.into_parts();
     let TakeAsk { count, caller, numbers } = TakeAsk::read(state, &parts, body).await?;
     let name = percent_decode_str(encoded_name).decode_utf8_lossy();
+    let caller = spend(&parts.extensions, count, &caller, &name)?;
     let space = state.service.space(&name).await?;
     if numbers {
         check_numbers(&space)?;
@@ -122,12 +127,13 @@ pub(super) async fn get_key(
 ) -> Result<Response<Body>, Problem> {
     let named = named(request.uri())?;
     let name = named.as_deref().unwrap_or(&state.default_space.name);
+    let caller = spend(request.extensions(), 1, "", name)?;
     if let Some(key) = state.service.take_now(name) {
         return Ok(full(PLAIN, bytes::Bytes::copy_from_slice(&key)));
     }
     let space = state.service.space(name).await?;
     let mut body = BytesMut::with_capacity(space.codec().text_len_max());
-    state.service.take(&space, 1, "", |key| body.put_slice(key)).await?;
+    state.service.take(&space, 1, &caller, |key| body.put_slice(key)).await?;
     Ok(full(PLAIN, body.freeze()))
 }
 
@@ -137,6 +143,20 @@ pub(super) async fn head(state: &State, uri: &Uri) -> Result<Response<Body>, Pro
     let space = state.service.space(named.as_deref().unwrap_or(&state.default_space.name)).await?;
     space.check_take()?;
     Ok(full(PLAIN, bytes::Bytes::new()))
+}
+
+/// Counts keys against the limits of the caller's token, and returns the name that they are recorded for.
+fn spend<'a>(
+    extensions: &Extensions,
+    count: u32,
+    said: &'a str,
+    space: &str,
+) -> Result<Cow<'a, str>, Problem> {
+    let Some(caller) = extensions.get::<Arc<Caller>>() else { return Ok(said.into()) };
+    if extensions.get::<Paid>().is_none() {
+        caller.spend(count).map_err(admission::exceeded)?;
+    }
+    Ok(caller.name(said, space))
 }
 
 /// The keyspace that a query names.

@@ -66,7 +66,7 @@ fn a_refused_line_ends_the_command_behind_the_keys_before_it() {
     for (bad, says) in [
         (&b"no url\nhttps://example.com/3\n"[..], "line 3: the input is not a URL"),
         (&b"\n \nno url\n"[..], "line 5: the input is not a URL"),
-        (&b"\xff\n"[..], "line 3 cannot be read"),
+        (&b"\xff\n"[..], "cannot read line 3"),
     ] {
         let output = digest(&place, &[good.as_bytes(), bad].concat(), &["--json"]);
         failed(&output, 1, says);

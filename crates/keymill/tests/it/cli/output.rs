@@ -145,7 +145,7 @@ impl Drop for Running {
 
 fn get_key(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
-    let request = b"GET /get-key HTTP/1.1\r\nhost: k\r\nconnection: close\r\n\r\n";
+    let request = b"GET /get-key HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(request).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

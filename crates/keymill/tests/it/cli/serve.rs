@@ -17,10 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENT: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x07\x7f\0\0\x01\x12\x67\0\x50";
 
 /// A server of the settings in `keymill.toml`, with a log of JSON.
-struct Server {
-    place: Place,
-    child: Child,
-    address: SocketAddr,
+pub(super) struct Server {
+    pub(super) place: Place,
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
+    pub(super) greeting: Value,
     log: Arc<Mutex<Vec<String>>>,
     reader: Option<std::thread::JoinHandle<()>>,
 }
@@ -29,7 +30,12 @@ impl Server {
     fn start(settings: &str) -> Server {
         let place = Place::new();
         std::fs::write(place.path().join("keymill.toml"), settings).unwrap();
-        let mut command = place.command(&["serve", "--listen", "127.0.0.1:0"]);
+        Server::start_in(place, &["--listen", "127.0.0.1:0"])
+    }
+
+    /// With these flags.
+    pub(super) fn start_in(place: Place, flags: &[&str]) -> Server {
+        let mut command = place.command(&[&["serve"], flags].concat());
         command.env("KEYMILL_LOG_FORMAT", "json").stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -38,10 +44,14 @@ impl Server {
             lines.for_each(|line| written.lock().unwrap().push(line.unwrap()));
         });
         let address = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut server = Server { place, child, address, log, reader: Some(reader) };
-        let greeting = server.logged("listening");
-        let url = greeting["fields"]["url"].as_str().unwrap();
-        server.address = url.strip_prefix("http://").unwrap().parse().unwrap();
+        let (greeting, reader) = (Value::Null, Some(reader));
+        let mut server = Server { place, child, address, greeting, log, reader };
+        server.greeting = server.logged("listening")["fields"].clone();
+        let url = server.greeting["url"].as_str().unwrap();
+        // A Unix socket has no address.
+        if let Some((_, address)) = url.split_once("://") {
+            server.address = address.parse().unwrap();
+        }
         server
     }
 
@@ -49,13 +59,13 @@ impl Server {
         std::fs::write(self.place.path().join("keymill.toml"), settings).unwrap();
     }
 
-    fn signal(&self, name: &str) {
+    pub(super) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
     /// Waits for a line whose message contains this, and takes the log up to it.
-    fn logged(&self, message: &str) -> Value {
+    pub(super) fn logged(&self, message: &str) -> Value {
         let begin = Instant::now();
         loop {
             let mut log = self.log.lock().unwrap();
@@ -72,8 +82,9 @@ impl Server {
     /// Asks for something; the answer as it came.
     fn ask(&self, method: &str, path: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nhost: k\r\nconnection: close\r\n{headers}\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -84,14 +95,16 @@ impl Server {
     /// proxy says of its client.
     fn hold(&self, proxy: &[u8]) -> Option<TcpStream> {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.write_all(&[proxy, b"GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n"].concat()).ok()?;
+        stream
+            .write_all(&[proxy, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"].concat())
+            .ok()?;
         let mut status = [0; "HTTP/1.1 200".len()];
         stream.read_exact(&mut status).ok()?;
         (&status == b"HTTP/1.1 200").then_some(stream)
     }
 
     /// Waits for the end, and returns what was logged since the last look.
-    fn ended(&mut self) -> (ExitStatus, Vec<String>) {
+    pub(super) fn ended(&mut self) -> (ExitStatus, Vec<String>) {
         let begin = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -36,8 +36,8 @@ fn every_command_says_what_to_do_about_an_unknown_keyspace() {
         "audit export ?",
     ] {
         for (name, says) in [
-            ("ordrs", "no keyspace `ordrs`; did you mean `orders`? `keymill space list` shows"),
-            ("nothing-like-it", "no keyspace `nothing-like-it`; `keymill space list` shows"),
+            ("ordrs", "no keyspace `ordrs`; did you mean `orders`? `keymill space list` lists"),
+            ("nothing-like-it", "no keyspace `nothing-like-it`; `keymill space list` lists"),
         ] {
             let command = command.replace('?', name);
             let args: Vec<&str> = command.split(' ').collect();
@@ -52,7 +52,7 @@ fn a_take_suggests_a_near_name_before_a_new_keyspace() {
     let says = "no keyspace `order`; did you mean `orders`? If not, create it with `keymill space create order`";
     place.fails(&["take", "order"], 1, says);
     place.fails(&["take", "Orders"], 1, "did you mean `orders`?");
-    place.fails(&["take", "new"], 1, "create it with `keymill space create new`, or see");
+    place.fails(&["take", "new"], 1, "create it with `keymill space create new`, or list");
 }
 
 #[test]

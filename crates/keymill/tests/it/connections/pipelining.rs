@@ -37,10 +37,10 @@ async fn malformed_requests_are_told_so() {
     let large = format!("x: {}\r\n", "y".repeat(200_000));
     for (request, status) in [
         ("GARBAGE\r\n\r\n".to_owned(), "400"),
-        ("GET /healthz HTTP/9.9\r\nhost: k\r\n\r\n".to_owned(), "400"),
+        ("GET /healthz HTTP/9.9\r\nhost: localhost\r\n\r\n".to_owned(), "400"),
         ("GET /healthz HTTP/1.1\r\nno colon\r\n\r\n".to_owned(), "400"),
-        (format!("GET /healthz HTTP/1.1\r\nhost: k\r\n{many}\r\n"), "431"),
-        (format!("GET /healthz HTTP/1.1\r\nhost: k\r\n{large}\r\n"), "431"),
+        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}\r\n"), "431"),
+        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{large}\r\n"), "431"),
     ] {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -53,7 +53,7 @@ async fn malformed_requests_are_told_so() {
 async fn answers_that_are_not_read_are_not_made() {
     let instance = Instance::start().await;
     let mut deaf = TcpStream::connect(instance.address).await.unwrap();
-    let request = "POST /v1/spaces/default/keys?count=10000 HTTP/1.1\r\nhost: k\r\n\r\n";
+    let request = "POST /v1/spaces/default/keys?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     // 55 MB of answers; the buffers of two sockets have a few.
     deaf.write_all(request.repeat(500).as_bytes()).await.unwrap();
     let mut drawn = 0;

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A connection that has its place: it was answered, and stays open.
 async fn hold(instance: &Instance) -> TcpStream {
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     stream.read_exact(&mut [0; 15]).await.unwrap();
     stream
 }
@@ -38,7 +38,7 @@ async fn when_connections_run_out_health_and_metrics_are_answered_and_everything
     }
     // Without being asked to close, too.
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

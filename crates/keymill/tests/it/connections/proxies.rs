@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use crate::http::{Answer, Instance};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: k\r\n\r\n";
-const LAST_HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: k\r\nconnection: close\r\n\r\n";
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const LAST_HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 /// An instance that trusts whoever connects from this machine.
 async fn behind_a_proxy(connections_per_address_max: usize) -> Instance {

@@ -31,7 +31,8 @@ async fn busy_connections_lose_no_request_to_a_stop() {
 /// Asks, one request after the other, until an answer says that it is the last. Fails when a
 /// request is not answered.
 async fn take_until_told(mut stream: TcpStream) -> u32 {
-    let request = "POST /v1/spaces/default/keys HTTP/1.1\r\nhost: k\r\ncontent-length: 0\r\n\r\n";
+    let request =
+        "POST /v1/spaces/default/keys HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
     for answered in 1.. {
         stream.write_all(request.as_bytes()).await.unwrap();
         let answer = read_answer(&mut stream).await;
@@ -65,7 +66,7 @@ async fn an_idle_connection_has_time_for_a_request_that_is_on_its_way() {
 async fn a_client_of_http_1_0_that_keeps_its_connection_is_told_its_end_too() {
     let mut instance = Instance::start().await;
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    let request = "GET /healthz HTTP/1.0\r\nhost: k\r\nconnection: keep-alive\r\n\r\n";
+    let request = "GET /healthz HTTP/1.0\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let answer = read_answer(&mut stream).await;
     assert!(answer.contains("\r\nconnection: keep-alive\r\n"), "{answer}");

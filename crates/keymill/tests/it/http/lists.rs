@@ -68,7 +68,9 @@ async fn the_list_of_instances_is_followed_by_its_links_too() {
     }
     let first = get("/v1/instances?limit=1").await;
     let second = get(&next(&first).unwrap()).await;
-    assert_eq!(next(&second), None, "{}", second.body);
+    // A full page may have been the last one.
+    let third = get(&next(&second).unwrap()).await;
+    assert_eq!((next(&third), third.json()["instances"].as_array().unwrap().len()), (None, 0));
     let ids = [first, second].map(|page| {
         let page = page.json();
         assert_eq!(page["instances"].as_array().unwrap().len(), 1, "{page}");

@@ -66,7 +66,7 @@ async fn what_was_not_written_when_its_client_went_away_is_handed_out_later_and_
     let space = instance.service.space("tickets").await.unwrap();
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
     let request = format!(
-        "POST /v1/spaces/tickets/keys?count={BATCH} HTTP/1.1\r\nhost: k\r\naccept: text/plain\r\n\r\n"
+        "POST /v1/spaces/tickets/keys?count={BATCH} HTTP/1.1\r\nhost: localhost\r\naccept: text/plain\r\n\r\n"
     );
     // Many times what the buffers of the two sockets take.
     stream.write_all(request.repeat(8).as_bytes()).await.unwrap();
@@ -110,7 +110,8 @@ async fn every_key_of_a_large_take_is_on_record_before_its_status_line() {
     let instance = Instance::start().await;
     assert_eq!(instance.put("noted", &json!({"audit": "key"})).await.status, 201);
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    let request = "POST /v1/spaces/noted/keys?count=20000&caller=gone HTTP/1.1\r\nhost: k\r\n\r\n";
+    let request =
+        "POST /v1/spaces/noted/keys?count=20000&caller=gone HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut head, mut byte) = (String::new(), [0]);
     while !head.ends_with("\r\n\r\n") {
@@ -138,8 +139,9 @@ async fn every_key_of_a_large_take_is_on_record_before_its_status_line() {
 /// Reads an answer a little at a time, with pauses.
 async fn read_slowly(instance: &Instance, path: &str, accept: &str) -> Answer {
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    let request =
-        format!("POST {path} HTTP/1.1\r\nhost: k\r\nconnection: close\r\naccept: {accept}\r\n\r\n");
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\naccept: {accept}\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut answer, mut buffer) = (Vec::new(), vec![0; 5_000]);
     loop {

@@ -69,7 +69,7 @@ async fn a_body_that_is_too_long_is_refused_before_it_is_sent() {
     for path in ["/v1/spaces/big", "/v1/spaces/default/aliases/a"] {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
         let head = format!(
-            "PUT {path} HTTP/1.1\r\nhost: k\r\nconnection: close\r\nexpect: 100-continue\r\n\
+            "PUT {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nexpect: 100-continue\r\n\
              content-length: 4097\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_body_that_is_too_long_is_refused_before_it_is_sent() {
     }
     // One that fits is asked for.
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    let head = "PUT /v1/spaces/small HTTP/1.1\r\nhost: k\r\nconnection: close\r\n\
+    let head = "PUT /v1/spaces/small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
                 expect: 100-continue\r\ncontent-length: 2\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut first = [0; 25];
@@ -96,7 +96,7 @@ async fn imports_that_trickle_lose_their_places() {
     let mut trickles = Vec::new();
     for _ in 0..8 {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
-        let head = "POST /v1/spaces/pool/pool HTTP/1.1\r\nhost: k\r\nconnection: close\r\n\
+        let head = "POST /v1/spaces/pool/pool HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
                     transfer-encoding: chunked\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
         trickles.push(tokio::spawn(async move {

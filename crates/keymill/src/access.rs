@@ -1,0 +1,278 @@
+//! Who may do what: tokens, rights and limits.
+//!
+//! Fronts ask [`Access::admit`] for every request; nothing of that waits or asks the store. `serve` keeps the
+//! tokens up to date ([`Access::reread`]). Nothing here knows a protocol.
+//!
+//! # Invariants
+//!
+//! - Once a token existed, callers without one may do only what `anonymous_allow` says; also when all tokens
+//!   are revoked, expired, or lost with the store.
+//! - Tokens that were not read from the store for `tokens_max_age` admit nobody: they may have been revoked.
+
+pub mod issue;
+pub mod limits;
+pub mod rights;
+pub mod secret_text;
+mod table;
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use keymill_engine::operations::{KnownTokens, Service, ServiceError, TokenRecord};
+
+use limits::{AddressLimits, Exceeded};
+use rights::{Grants, Right};
+use table::{Token, TokenTable};
+
+/// How often unknown tokens may have the list read again.
+const REREAD_EVERY: Duration = Duration::from_secs(1);
+/// How long tokens are relied on while the store is unreachable, where nothing else is set.
+pub const TOKENS_MAX_AGE: Duration = Duration::from_secs(3_600);
+
+/// What decides who may do what, replaced while the server runs.
+#[derive(Debug)]
+pub struct Access {
+    settings: ArcSwap<AccessSettings>,
+    known: ArcSwap<Known>,
+    began: Instant,
+    /// When the list was last read because of an unknown token, in milliseconds since `began`, and from 1.
+    reread_at: AtomicU64,
+}
+
+/// What the settings say of it.
+#[derive(Debug, Clone)]
+pub struct AccessSettings {
+    /// What callers without a token may do, once there are tokens.
+    pub anonymous: Grants,
+    /// Tokens of the settings.
+    pub tokens: Vec<TokenRecord>,
+    /// How long the tokens of the store are relied on while it is unreachable.
+    pub tokens_max_age: Duration,
+    /// Requests of callers without a token.
+    pub address_limits: Option<Arc<AddressLimits>>,
+}
+
+/// The tokens as they were last read.
+#[derive(Debug)]
+struct Known {
+    table: TokenTable,
+    /// Those of the store.
+    records: Vec<TokenRecord>,
+    /// Whether a token exists or existed.
+    is_on: bool,
+    read_at: Instant,
+}
+
+/// Who sends a request.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    token: Option<Arc<Token>>,
+    /// Whether callers are told apart at all.
+    is_on: bool,
+}
+
+/// Why a request is not admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// It needs a token.
+    NoToken,
+    /// What it has is not a token: mistyped or cut off.
+    NotAToken,
+    /// The token is unknown, expired or revoked.
+    UnknownToken,
+    /// The token does not allow it.
+    NotAllowed,
+    /// The list of tokens is too old to be relied on.
+    Stale,
+    /// Too much, or too often.
+    Exceeded(Exceeded),
+}
+
+impl Access {
+    /// Access by these settings, as long as nothing is known of the store's tokens.
+    pub fn new(settings: AccessSettings) -> Access {
+        let access = Access {
+            settings: ArcSwap::from_pointee(settings),
+            known: ArcSwap::from_pointee(Known {
+                table: TokenTable::default(),
+                records: Vec::new(),
+                is_on: false,
+                read_at: Instant::now(),
+            }),
+            began: Instant::now(),
+            reread_at: AtomicU64::new(0),
+        };
+        access.update(Vec::new(), false, Instant::now());
+        access
+    }
+
+    /// Whether callers need tokens.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.known.load().is_on
+    }
+
+    /// The names of the tokens that the settings have.
+    pub fn configured_names(&self) -> Vec<String> {
+        self.settings.load().tokens.iter().map(|token| token.name.clone()).collect()
+    }
+
+    /// Replaces the settings.
+    pub fn set(&self, settings: AccessSettings) {
+        self.settings.store(Arc::new(settings));
+        let known = self.known.load();
+        self.update(known.records.clone(), known.is_on, known.read_at);
+    }
+
+    /// Takes in the tokens of the store.
+    pub fn learn(&self, tokens: KnownTokens) {
+        let is_on = tokens.ever || self.is_on();
+        self.update(tokens.tokens, is_on, Instant::now());
+    }
+
+    /// Reads the tokens of the store again.
+    pub async fn reread(&self, service: &Service) -> Result<(), ServiceError> {
+        self.learn(service.tokens().await?);
+        Ok(())
+    }
+
+    /// The same because somebody came with an unknown one, which may just have been made elsewhere; whether
+    /// it was done. At most once a second, so that a flood of wrong tokens does not become one of reads.
+    pub async fn reread_for_unknown(&self, service: &Service) -> bool {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + 1;
+        let last = self.reread_at.load(Ordering::Relaxed);
+        let every = u64::try_from(REREAD_EVERY.as_millis()).unwrap_or(u64::MAX);
+        let order = Ordering::Relaxed;
+        if (last > 0 && now < last + every)
+            || self.reread_at.compare_exchange(last, now, order, order).is_err()
+        {
+            return false;
+        }
+        self.reread(service).await.is_ok()
+    }
+
+    /// Who sends a request, if they may do what it asks for. Without tokens everybody may do everything.
+    #[inline]
+    pub fn admit(
+        &self,
+        bearer: Option<&[u8]>,
+        certificate: &[String],
+        need: Option<(Right, Option<&str>)>,
+        address: impl Fn() -> Option<IpAddr>,
+    ) -> Result<Caller, Denied> {
+        let known = self.known.load();
+        if !known.is_on {
+            self.count_request(&address)?;
+            return Ok(Caller { token: None, is_on: false });
+        }
+        let token = self.find(&known, bearer, certificate)?;
+        let allows = |grants: &Grants| match need {
+            Some((right, space)) => grants.allow(right, space),
+            None => true,
+        };
+        match &token {
+            Some(token) if allows(&token.grants) => {}
+            Some(_) => return Err(Denied::NotAllowed),
+            None => {
+                let settings = self.settings.load();
+                if settings.anonymous.is_empty() || !allows(&settings.anonymous) {
+                    return Err(Denied::NoToken);
+                }
+                self.count_request(&address)?;
+            }
+        }
+        Ok(Caller { token, is_on: true })
+    }
+
+    fn find(
+        &self,
+        known: &Known,
+        bearer: Option<&[u8]>,
+        certificate: &[String],
+    ) -> Result<Option<Arc<Token>>, Denied> {
+        let now = Timestamp::now();
+        let token = match bearer {
+            None if certificate.is_empty() => return Ok(None),
+            None => known.table.find_certificate(certificate, now),
+            Some(bearer) => {
+                let hash = secret_text::hash(bearer).ok_or(Denied::NotAToken)?;
+                Some(known.table.find(&hash, now).ok_or(Denied::UnknownToken)?)
+            }
+        };
+        if token.is_some() && known.read_at.elapsed() > self.settings.load().tokens_max_age {
+            return Err(Denied::Stale);
+        }
+        Ok(token.cloned())
+    }
+
+    /// Counts a request of a caller without a token.
+    fn count_request(&self, address: &impl Fn() -> Option<IpAddr>) -> Result<(), Denied> {
+        let settings = self.settings.load();
+        let Some(limits) = &settings.address_limits else { return Ok(()) };
+        address().map_or(Ok(()), |address| limits.spend(address).map_err(Denied::Exceeded))
+    }
+
+    fn update(&self, records: Vec<TokenRecord>, is_on: bool, read_at: Instant) {
+        let settings = self.settings.load();
+        let all = records.iter().chain(&settings.tokens);
+        let (table, problems) = TokenTable::new(all, &self.known.load().table);
+        for problem in problems {
+            tracing::warn!("{problem}");
+        }
+        let is_on = is_on || !settings.tokens.is_empty();
+        self.known.store(Arc::new(Known { table, records, is_on, read_at }));
+    }
+}
+
+impl Caller {
+    /// Somebody who needs no right for what they ask.
+    pub fn nobody(is_on: bool) -> Caller {
+        Caller { token: None, is_on }
+    }
+
+    /// The name that its acts are on record by: the token's, and below it what the caller says itself. Only
+    /// those who may administer a keyspace act for others.
+    pub fn name<'a>(&self, said: &'a str, space: &str) -> Cow<'a, str> {
+        match &self.token {
+            None => said.into(),
+            Some(token) if said.is_empty() => token.name.to_string().into(),
+            Some(token) if token.grants.allow(Right::Admin, Some(space)) => said.into(),
+            Some(token) => format!("{}/{said}", token.name).into(),
+        }
+    }
+
+    /// The name of its token.
+    pub fn token_name(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| &*token.name)
+    }
+
+    /// Whether it may do something. Without tokens everybody may do everything.
+    pub fn may(&self, right: Right, space: Option<&str>) -> bool {
+        match &self.token {
+            Some(token) => token.grants.allow(right, space),
+            None => !self.is_on,
+        }
+    }
+
+    /// Counts keys that are about to be taken, or refuses them.
+    #[inline]
+    pub fn spend(&self, keys: u32) -> Result<(), Exceeded> {
+        self.token.as_ref().map_or(Ok(()), |token| token.limits.spend(keys))
+    }
+}
+
+impl Default for AccessSettings {
+    fn default() -> AccessSettings {
+        AccessSettings {
+            anonymous: Grants::default(),
+            tokens: Vec::new(),
+            tokens_max_age: TOKENS_MAX_AGE,
+            address_limits: None,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Making, rotating and revoking tokens: the same for HTTP and the command line.
+//!
+//! The text of a token is returned once and kept nowhere.
+
+use jiff::{SignedDuration, Timestamp};
+use keymill_engine::operations::{
+    Service, ServiceError, TokenRecord, TokenSecret, check_token_name,
+};
+use zeroize::Zeroizing;
+
+use super::rights::Grants;
+use super::secret_text;
+
+/// How long an old text stays valid at most after a rotation.
+pub const OVERLAP_MAX: SignedDuration = SignedDuration::from_hours(24 * 90);
+
+/// A token to make.
+#[derive(Debug, Clone, Default)]
+pub struct TokenAsk {
+    /// Its name.
+    pub name: String,
+    /// What it may do, such as `take:links,coupons`.
+    pub allow: Vec<String>,
+    /// When it ends.
+    pub expires_at: Option<Timestamp>,
+    /// Keys a second, and at once.
+    pub rate: Option<u32>,
+    /// Keys a day.
+    pub quota: Option<u64>,
+    /// A name in a client certificate that stands for the token's text.
+    pub certificate: Option<String>,
+}
+
+/// Makes a token; its record and its text. `taken` are names that the settings use.
+pub async fn create(
+    service: &Service,
+    ask: &TokenAsk,
+    by: &str,
+    taken: &[String],
+) -> Result<(TokenRecord, Zeroizing<String>), ServiceError> {
+    check_token_name(&ask.name)?;
+    if taken.contains(&ask.name) {
+        return Err(ServiceError::BadToken(format!(
+            "the settings have a token `{}`; choose another name",
+            ask.name
+        )));
+    }
+    let grants = Grants::parse(ask.allow.iter().map(String::as_str));
+    let grants = grants.map_err(ServiceError::BadToken)?;
+    if grants.is_empty() {
+        let problem = "a token needs rights, such as take:links or read:*".to_owned();
+        return Err(ServiceError::BadToken(problem));
+    }
+    if ask.expires_at.is_some_and(|end| end <= Timestamp::now()) {
+        return Err(ServiceError::BadToken("a token must expire in the future".to_owned()));
+    }
+    if ask.rate == Some(0) || ask.quota == Some(0) {
+        let problem = "rate and quota must be at least 1; leave them out for no limit".to_owned();
+        return Err(ServiceError::BadToken(problem));
+    }
+    let (text, secret) = new_secret()?;
+    let record = TokenRecord {
+        name: ask.name.clone(),
+        secrets: vec![secret],
+        allow: grants.texts(),
+        expires_at: ask.expires_at,
+        rate: ask.rate,
+        quota: ask.quota,
+        certificate: ask.certificate.clone(),
+        created_at: Timestamp::now(),
+        created_by: by.to_owned(),
+    };
+    service
+        .change_tokens(|tokens| {
+            if tokens.iter().any(|token| token.name == record.name) {
+                return Err(ServiceError::TokenExists { name: record.name.clone() });
+            }
+            tokens.push(record.clone());
+            Ok(())
+        })
+        .await?;
+    Ok((record, text))
+}
+
+/// Gives a token another text; the old one stays valid for a while.
+pub async fn rotate(
+    service: &Service,
+    name: &str,
+    overlap: SignedDuration,
+) -> Result<(TokenRecord, Zeroizing<String>), ServiceError> {
+    if overlap.is_negative() || overlap > OVERLAP_MAX {
+        return Err(ServiceError::BadToken("an overlap must be from 0 to 90 days".to_owned()));
+    }
+    let (text, secret) = new_secret()?;
+    let now = Timestamp::now();
+    let until = now + overlap;
+    let record = service
+        .change_tokens(|tokens| {
+            let token = tokens.iter_mut().find(|token| token.name == name);
+            let token =
+                token.ok_or_else(|| ServiceError::UnknownToken { name: name.to_owned() })?;
+            for old in &mut token.secrets {
+                old.until = Some(old.until.map_or(until, |end| end.min(until)));
+            }
+            token.secrets.retain(|old| old.until.is_some_and(|end| end > now));
+            token.secrets.push(secret.clone());
+            Ok(token.clone())
+        })
+        .await?;
+    Ok((record, text))
+}
+
+/// Ends a token for good.
+pub async fn revoke(service: &Service, name: &str) -> Result<(), ServiceError> {
+    service
+        .change_tokens(|tokens| {
+            let before = tokens.len();
+            tokens.retain(|token| token.name != name);
+            if tokens.len() == before {
+                return Err(ServiceError::UnknownToken { name: name.to_owned() });
+            }
+            Ok(())
+        })
+        .await
+}
+
+fn new_secret() -> Result<(Zeroizing<String>, TokenSecret), ServiceError> {
+    let text = secret_text::make().map_err(|error| {
+        ServiceError::Broken(format!("the system gives no random bytes: {error}"))
+    })?;
+    let hash = secret_text::hash(text.as_bytes()).expect("it was just made");
+    Ok((text, TokenSecret { sha256: hex::encode(hash), until: None }))
+}

@@ -1,0 +1,152 @@
+//! Checks the settings of who may do what: tokens, what callers without one may do, browsers.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use keymill_engine::operations::{TokenRecord, TokenSecret, check_token_name};
+use serde::Deserialize;
+
+use super::limits::seconds;
+use super::settings::{Settings, TokenSettings};
+use crate::access::AccessSettings;
+use crate::access::limits::AddressLimits;
+use crate::access::rights::Grants;
+use crate::access::secret_text;
+use crate::front::http::BrowserRules;
+
+/// The name of the token that a variable holds.
+const ADMIN: &str = "admin";
+const ADMIN_TOKEN: &str = "KEYMILL_ADMIN_TOKEN";
+const ADMIN_TOKEN_FILE: &str = "KEYMILL_ADMIN_TOKEN_FILE";
+/// The file of systemd's that may hold it.
+const CREDENTIAL: &str = "keymill-admin-token";
+
+/// A file of tokens.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokensFile {
+    tokens: BTreeMap<String, TokenSettings>,
+}
+
+impl Settings {
+    /// Who may do what.
+    pub(super) fn access(&self) -> anyhow::Result<AccessSettings> {
+        let anonymous = Grants::parse(self.anonymous_allow.iter().map(String::as_str));
+        let rate = NonZeroU32::new(self.limits.anonymous_requests_per_second);
+        Ok(AccessSettings {
+            anonymous: anonymous.map_err(anyhow::Error::msg).context("anonymous_allow")?,
+            tokens: self.token_records()?,
+            tokens_max_age: seconds("tokens_max_age_seconds", self.tokens_max_age_seconds)?,
+            address_limits: rate.map(|rate| Arc::new(AddressLimits::new(rate))),
+        })
+    }
+
+    /// Names of the server, and pages that may use it.
+    pub(super) fn browser_rules(&self) -> anyhow::Result<BrowserRules> {
+        for host in &self.allowed_hosts {
+            if host.is_empty() || host.contains(['/', ' ']) || host.contains("://") {
+                bail!(
+                    "allowed_hosts: `{host}` is not a host name; write it without scheme and port"
+                );
+            }
+        }
+        for origin in &self.allowed_origins {
+            let host = origin.split_once("://").map(|(_, host)| host).unwrap_or_default();
+            if host.is_empty() || host.contains('/') {
+                bail!("allowed_origins: `{origin}` is not an origin such as https://shop.example");
+            }
+        }
+        Ok(BrowserRules {
+            allowed_hosts: self
+                .allowed_hosts
+                .iter()
+                .map(|host| host.to_ascii_lowercase())
+                .collect(),
+            allowed_origins: self.allowed_origins.clone(),
+        })
+    }
+
+    fn token_records(&self) -> anyhow::Result<Vec<TokenRecord>> {
+        let mut records = Vec::new();
+        for (name, token) in &self.tokens {
+            records.push(record(name, token).with_context(|| format!("[tokens.{name}]"))?);
+        }
+        if let Some(path) = &self.tokens_file {
+            let shown = path.display();
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the tokens in {shown}"))?;
+            let file: TokensFile =
+                toml::from_str(&text).with_context(|| format!("the tokens in {shown}"))?;
+            for (name, token) in &file.tokens {
+                records.push(
+                    record(name, token).with_context(|| format!("{shown}: [tokens.{name}]"))?,
+                );
+            }
+        }
+        records.extend(admin_token()?);
+        let mut names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("the token `{}` is set twice; give one of them another name", twice[0]);
+        }
+        Ok(records)
+    }
+}
+
+fn record(name: &str, token: &TokenSettings) -> anyhow::Result<TokenRecord> {
+    check_token_name(name)?;
+    if secret_text::parse_hash(&token.sha256).is_none() {
+        bail!("sha256 must be the SHA-256 of the token, as 64 hexadecimal digits");
+    }
+    let grants = Grants::parse(token.allow.iter().map(String::as_str));
+    grants.map_err(anyhow::Error::msg).context("allow")?;
+    Ok(TokenRecord {
+        name: name.to_owned(),
+        secrets: vec![TokenSecret { sha256: token.sha256.to_ascii_lowercase(), until: None }],
+        allow: token.allow.clone(),
+        expires_at: token.expires_at,
+        rate: token.rate,
+        quota: token.quota,
+        certificate: token.certificate.clone(),
+        created_at: Timestamp::UNIX_EPOCH,
+        created_by: "settings".to_owned(),
+    })
+}
+
+/// The first token, from the environment or a file that it names: it may do everything.
+fn admin_token() -> anyhow::Result<Option<TokenRecord>> {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+    let credential = credentials.map(|folder| Path::new(&folder).join(CREDENTIAL));
+    let (text, source) = if let Ok(text) = std::env::var(ADMIN_TOKEN) {
+        (text, ADMIN_TOKEN.to_owned())
+    } else if let Some(path) = std::env::var_os(ADMIN_TOKEN_FILE) {
+        (read(Path::new(&path))?, Path::new(&path).display().to_string())
+    } else if let Some(path) = credential.filter(|path| path.exists()) {
+        (read(&path)?, path.display().to_string())
+    } else {
+        return Ok(None);
+    };
+    let Some(hash) = secret_text::hash(text.trim().as_bytes()) else {
+        bail!(
+            "{source} is not a token: it must be km_ and 44 characters, as `keymill token create` prints it"
+        );
+    };
+    let token = TokenSettings {
+        sha256: hex::encode(hash),
+        allow: vec!["admin:*".to_owned()],
+        expires_at: None,
+        rate: None,
+        quota: None,
+        certificate: None,
+    };
+    record(ADMIN, &token).map(Some)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the token in {}", path.display()))
+}

@@ -1,0 +1,173 @@
+//! Browsers: requests that a web page of another origin may have sent.
+//!
+//! A page can make the operator's browser send requests to this server, on loopback too. So a caller without
+//! a token must address the server by a name of its own, and may take or change something only from a page of
+//! the server itself, or from a program that is no browser. A token needs no such check, because no browser
+//! adds it by itself.
+//!
+//! Nothing here does I/O.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use hyper::header::{self, HeaderMap, HeaderName};
+
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Names that the server may be addressed by, and pages that may use it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BrowserRules {
+    /// Hosts besides those of loopback, without port and in lower case.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may send requests, such as `https://shop.example`.
+    pub allowed_origins: Vec<String>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Foreign {
+    /// It addresses the server by a name that is not its own.
+    Host,
+    /// It may come from a page of another origin.
+    Origin,
+}
+
+impl BrowserRules {
+    /// Whether the server may be addressed by a host, perhaps with a port. This ends attacks by names that are
+    /// made to resolve to this machine.
+    pub fn check_host(&self, host: Option<&str>) -> Result<(), Foreign> {
+        // Browsers always send one.
+        let Some(host) = host else { return Ok(()) };
+        let name = without_port(host);
+        if is_loopback(name) || self.allowed_hosts.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+            return Ok(());
+        }
+        Err(Foreign::Host)
+    }
+
+    /// Whether a request that takes or changes something may be sent by who sends it. What a browser says of
+    /// the site decides; where it says nothing, its `Origin` does.
+    pub fn check_origin(&self, headers: &HeaderMap, host: Option<&str>) -> Result<(), Foreign> {
+        let (site, origin) = (headers.get(&SEC_FETCH_SITE), headers.get(header::ORIGIN));
+        if site.is_none() && origin.is_none() {
+            // No browser.
+            return Ok(());
+        }
+        let origin = origin.map(|origin| origin.to_str().unwrap_or_default());
+        if origin.is_some_and(|origin| self.is_allowed(origin)) {
+            return Ok(());
+        }
+        let is_own = match site.map(|site| site.as_bytes()) {
+            Some(site) => matches!(site, b"same-origin" | b"none"),
+            None => origin.is_some_and(|origin| is_same(origin, host)),
+        };
+        if is_own { Ok(()) } else { Err(Foreign::Origin) }
+    }
+
+    /// Whether the pages of an origin may send requests and read their answers.
+    pub fn is_allowed(&self, origin: &str) -> bool {
+        self.allowed_origins.iter().any(|allowed| allowed == origin)
+    }
+}
+
+/// Whether an origin is that of the host which a request was sent to.
+fn is_same(origin: &str, host: Option<&str>) -> bool {
+    let named = origin.split_once("://").map(|(_, host)| host);
+    named.is_some_and(|named| host.is_some_and(|host| named.eq_ignore_ascii_case(host)))
+}
+
+/// A host without its port: `localhost:8080`, `[::1]:8080`.
+fn without_port(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').map_or(host, |(address, _)| address);
+    }
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    match name.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.is_loopback(),
+        Ok(IpAddr::V6(address)) => address == Ipv6Addr::LOCALHOST,
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_server_is_addressed_by_loopback_or_a_name_of_its_own() {
+        let rules =
+            BrowserRules { allowed_hosts: vec!["keys.example".to_owned()], ..Default::default() };
+        for host in [
+            "localhost",
+            "LOCALHOST:8080",
+            "127.0.0.1",
+            "127.9.9.9:1",
+            "[::1]",
+            "[::1]:8080",
+            "keys.example",
+            "Keys.Example:443",
+        ] {
+            assert_eq!(rules.check_host(Some(host)), Ok(()), "{host}");
+        }
+        assert_eq!(rules.check_host(None), Ok(()));
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "0.0.0.0",
+            "[::ffff:127.0.0.1]",
+            "localhost:x",
+            "",
+            ":8080",
+            "[::1",
+            "xkeys.example",
+        ] {
+            assert_eq!(rules.check_host(Some(host)), Err(Foreign::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_told_from_the_own_one_and_from_programs() {
+        let rules = BrowserRules {
+            allowed_origins: vec!["https://shop.example".to_owned()],
+            ..Default::default()
+        };
+        for (site, origin, fits) in [
+            (None, None, true),
+            (Some("same-origin"), None, true),
+            (Some("none"), None, true),
+            (Some("cross-site"), None, false),
+            (Some("same-site"), Some("http://localhost:8080"), false),
+            (Some("weird"), None, false),
+            (Some("cross-site"), Some("https://shop.example"), true),
+            (None, Some("http://localhost:8080"), true),
+            (None, Some("http://LOCALHOST:8080"), true),
+            (None, Some("http://localhost:9090"), false),
+            (None, Some("https://evil.example"), false),
+            (None, Some("null"), false),
+            (None, Some(""), false),
+            (None, Some("https://shop.example"), true),
+            (None, Some("https://shop.example.evil.example"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            let mut add = |name: HeaderName, value: Option<&'static str>| {
+                value.map(|value| headers.insert(name, HeaderValue::from_static(value)));
+            };
+            add(SEC_FETCH_SITE.clone(), site);
+            add(header::ORIGIN, origin);
+            let found = rules.check_origin(&headers, Some("localhost:8080"));
+            assert_eq!(found.is_ok(), fits, "{site:?} {origin:?}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `/v1/tokens`: tokens are made, listed, rotated and revoked. `/v1/acts`: what administrators did.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State as Shared};
+use bytes::Bytes;
+use hyper::{Request, StatusCode, Uri};
+use jiff::{SignedDuration, Timestamp};
+use keymill_engine::operations::TokenRecord;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::admission::Sender;
+use super::body::{Undescribed, no_body};
+use super::needs::{self, Need};
+use super::origin::Origin;
+use super::page::{self, Page};
+use super::params::{no_query, query};
+use super::{Problem, State, body};
+use crate::access::issue::{self, TokenAsk};
+use crate::access::rights::Right;
+use crate::access::{Access, Caller};
+use crate::front::view::SafeNumber;
+
+/// A token to create.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct NewToken {
+    /// Its name: lower-case letters, digits, `-`, `_` and `.`.
+    name: String,
+    /// Its rights, such as `take:links,coupons`, `read:shop-*` or `admin:*`.
+    allow: Vec<String>,
+    /// When it expires; never if left out.
+    #[schema(value_type = Option<String>)]
+    expires_at: Option<Timestamp>,
+    /// How many keys it may take a second, and at once.
+    rate: Option<u32>,
+    /// How many keys it may take a day.
+    quota: Option<u64>,
+    /// A name in a client certificate that may be used instead of the token's text.
+    certificate: Option<String>,
+}
+
+/// How to rotate a token.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Rotation {
+    /// For how many seconds the old text stays valid; 86,400 if left out.
+    overlap_seconds: Option<u32>,
+}
+
+/// A token, without its text.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TokenView {
+    /// Its name.
+    name: String,
+    /// Its rights.
+    allow: Vec<String>,
+    /// When it expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    expires_at: Option<Timestamp>,
+    /// How many keys it may take a second, and at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<u32>,
+    /// How many keys it may take a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SafeNumber>)]
+    quota: Option<SafeNumber>,
+    /// The name in a client certificate that stands for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<String>,
+    /// When it was created.
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+    /// Who created it.
+    created_by: String,
+}
+
+/// A token with its text, which is shown only once.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MadeToken {
+    /// The text. It is not stored and cannot be shown again.
+    token: String,
+    /// What it is.
+    #[serde(flatten)]
+    view: TokenView,
+}
+
+/// A page of tokens.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Tokens {
+    /// The tokens, ordered by name.
+    tokens: Vec<TokenView>,
+    /// Pass this as `after` to get the next page; absent on the last page.
+    next: Option<String>,
+}
+
+/// What an administrator did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ActView {
+    /// Its number, rising with time.
+    #[schema(value_type = SafeNumber)]
+    id: SafeNumber,
+    /// When.
+    #[schema(value_type = String)]
+    at: Timestamp,
+    /// The token that was used.
+    by: String,
+    /// The address that it came from.
+    from: String,
+    /// The request.
+    what: String,
+}
+
+/// A page of acts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Acts {
+    /// The acts, oldest first.
+    acts: Vec<ActView>,
+    /// Pass this as `after` to get the next page; absent on the last page.
+    next: Option<String>,
+}
+
+/// Lists tokens, ordered by name. Their texts are not shown.
+#[utoipa::path(get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
+    params(
+        ("after" = Option<String>, Query, description = "The `next` of the previous page"),
+        ("limit" = Option<u32>, Query, description = "How many to list"),
+    ),
+    responses(
+        (status = 200, description = "A page of tokens", body = Tokens),
+        (status = 400, description = "`bad_parameter`, `repeated_parameter`"),
+    ))]
+pub(super) async fn list(Shared(state): Shared<State>, uri: Uri) -> Result<Page<Tokens>, Problem> {
+    let [after, limit] = query(&uri, &["after", "limit"])?;
+    let (after, limit) = (page::after(after)?, page::limit(limit.as_deref())?);
+    let mut tokens = state.service.tokens().await?.tokens;
+    tokens.sort_by(|one, other| one.name.cmp(&other.name));
+    let is_behind = |token: &TokenRecord| after.as_ref().is_none_or(|after| token.name > *after);
+    let tokens: Vec<TokenRecord> =
+        tokens.into_iter().filter(is_behind).take(limit as usize).collect();
+    let next = page::next(&tokens, limit, |token| token.name.clone());
+    let tokens = tokens.into_iter().map(TokenView::from).collect();
+    Ok(Page::new(&uri, next.clone().as_deref(), Tokens { tokens, next }))
+}
+
+/// Shows a token, without its text.
+#[utoipa::path(get, path = "/v1/tokens/{name}", tag = "tokens", operation_id = "get_token",
+    params(("name" = String, Path, description = "The token's name")),
+    responses(
+        (status = 200, description = "The token", body = TokenView),
+        (status = 404, description = "`unknown_token`"),
+    ))]
+pub(super) async fn show(
+    Shared(state): Shared<State>,
+    path: Result<Path<String>, PathRejection>,
+    uri: Uri,
+) -> Result<Json<TokenView>, Problem> {
+    let Path(name) = path?;
+    no_query(&uri)?;
+    let tokens = state.service.tokens().await?.tokens;
+    let found = tokens.into_iter().find(|token| token.name == name);
+    let found = found.ok_or(keymill_engine::ServiceError::UnknownToken { name })?;
+    Ok(Json(found.into()))
+}
+
+/// Creates a token. The answer has its text, which is not stored and cannot be shown again.
+#[utoipa::path(post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
+    request_body(content = NewToken, description = "What it may do"),
+    responses(
+        (status = 201, description = "Created", body = MadeToken),
+        (status = 400, description = "`bad_token`"),
+        (status = 409, description = "`token_exists`"),
+        (status = 503, description = "`store_rolled_back`"),
+    ))]
+pub(super) async fn create(
+    Shared(state): Shared<State>,
+    sender: Sender,
+    uri: Uri,
+    body: Bytes,
+) -> Result<(StatusCode, Json<MadeToken>), Problem> {
+    no_query(&uri)?;
+    let NewToken { name, allow, expires_at, rate, quota, certificate } = body::object(&body)?;
+    let ask = TokenAsk { name, allow, expires_at, rate, quota, certificate };
+    let by = sender.token_name().unwrap_or_default();
+    let (record, text) =
+        issue::create(&state.service, &ask, by, &state.access.configured_names()).await?;
+    learn(&state).await;
+    Ok((StatusCode::CREATED, Json(MadeToken { token: text.to_string(), view: record.into() })))
+}
+
+/// Gives a token a new text. The old one stays valid for the overlap.
+#[utoipa::path(post, path = "/v1/tokens/{name}/rotate", tag = "tokens", operation_id = "rotate_token",
+    params(("name" = String, Path, description = "The token's name")),
+    request_body(content = Rotation, description = "How long the old text stays valid"),
+    responses(
+        (status = 200, description = "The token with its new text", body = MadeToken),
+        (status = 400, description = "`bad_token`"),
+        (status = 404, description = "`unknown_token`"),
+        (status = 503, description = "`store_rolled_back`"),
+    ))]
+pub(super) async fn rotate(
+    Shared(state): Shared<State>,
+    path: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    body: Bytes,
+) -> Result<Json<MadeToken>, Problem> {
+    let Path(name) = path?;
+    no_query(&uri)?;
+    let Rotation { overlap_seconds } = body::object(&body)?;
+    let overlap = SignedDuration::from_secs(overlap_seconds.unwrap_or(86_400).into());
+    let (record, text) = issue::rotate(&state.service, &name, overlap).await?;
+    learn(&state).await;
+    Ok(Json(MadeToken { token: text.to_string(), view: record.into() }))
+}
+
+/// Revokes a token: at once on this instance, and within a heartbeat on all others.
+#[utoipa::path(delete, path = "/v1/tokens/{name}", tag = "tokens", operation_id = "revoke_token",
+    params(("name" = String, Path, description = "The token's name")),
+    responses(
+        (status = 204, description = "Revoked"),
+        (status = 400, description = "`bad_body`: it takes no body"),
+        (status = 404, description = "`unknown_token`"),
+        (status = 408, description = "`body_too_slow`"),
+        (status = 413, description = "`body_too_large`"),
+        (status = 503, description = "`store_rolled_back`"),
+    ))]
+pub(super) async fn revoke(
+    Shared(state): Shared<State>,
+    path: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    body: Undescribed,
+) -> Result<StatusCode, Problem> {
+    let Path(name) = path?;
+    no_query(&uri)?;
+    no_body(&body, "everything is in the URL")?;
+    issue::revoke(&state.service, &name).await?;
+    learn(&state).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists what administrators did, oldest first.
+#[utoipa::path(get, path = "/v1/acts", tag = "audit", operation_id = "list_acts",
+    params(
+        ("after" = Option<String>, Query, description = "The `next` of the previous page"),
+        ("limit" = Option<u32>, Query, description = "How many to list"),
+    ),
+    responses(
+        (status = 200, description = "A page of acts", body = Acts),
+        (status = 400, description = "`bad_parameter`, `repeated_parameter`"),
+    ))]
+pub(super) async fn acts(Shared(state): Shared<State>, uri: Uri) -> Result<Page<Acts>, Problem> {
+    let [after, limit] = query(&uri, &["after", "limit"])?;
+    let limit = page::limit(limit.as_deref())?;
+    let number = |text: &str| text.parse().ok().filter(|it| *it <= i64::MAX as u64);
+    let after = after.map(|after| number(&after).ok_or_else(page::bad_after)).transpose()?;
+    let acts = state.service.acts(after, limit).await?;
+    let next = page::next(&acts, limit, |act| act.id.to_string());
+    let acts = acts.into_iter().map(|act| ActView {
+        id: act.id.into(),
+        at: act.at,
+        by: act.by,
+        from: act.from,
+        what: act.what,
+    });
+    let acts = acts.collect();
+    Ok(Page::new(&uri, next.clone().as_deref(), Acts { acts, next }))
+}
+
+/// What an administrator is about to do, for the record.
+pub(super) struct Act {
+    by: String,
+    from: String,
+    what: String,
+}
+
+impl Act {
+    /// What a request does, if that needs `admin` and changes something, and callers are told apart.
+    pub(super) fn of<B>(
+        state: &State,
+        origin: &Origin,
+        caller: &Arc<Caller>,
+        request: &Request<B>,
+    ) -> Option<Act> {
+        let by = caller.token_name()?.to_owned();
+        let (method, path) = (request.method(), request.uri().path());
+        let need = needs::of(method, path, None, "");
+        if !matches!(need, Need::Right(Right::Admin, _)) || !needs::changes(method, path) {
+            return None;
+        }
+        let client = origin.client(request.headers(), &state.address_rules.load());
+        let from = client.map(|client| client.to_string()).unwrap_or_default();
+        Some(Act { by, from, what: format!("{method} {path}") })
+    }
+
+    /// Puts it on record. It has happened, so a failure is only reported.
+    pub(super) async fn record(self, state: &State) {
+        let Act { by, from, what } = self;
+        if let Err(error) = state.service.record_act(&by, &from, &what).await {
+            tracing::error!(
+                by,
+                from,
+                what,
+                "an administrator's act could not be recorded: {error}"
+            );
+        }
+    }
+}
+
+impl From<TokenRecord> for TokenView {
+    fn from(token: TokenRecord) -> TokenView {
+        TokenView {
+            name: token.name,
+            allow: token.allow,
+            expires_at: token.expires_at,
+            rate: token.rate,
+            quota: token.quota.map(SafeNumber::from),
+            certificate: token.certificate,
+            created_at: token.created_at,
+            created_by: token.created_by,
+        }
+    }
+}
+
+/// Has this instance know of a change at once. Where that fails, the next heartbeat does.
+async fn learn(state: &State) {
+    let access: &Access = &state.access;
+    if let Err(error) = access.reread(&state.service).await {
+        tracing::warn!("the changed list of tokens could not be read again: {error}");
+    }
+}
