@@ -164,8 +164,9 @@ mod wide {
 /// A source that has worker 0 for an hour.
 fn ticks(layout: Layout) -> Ticks {
     let timeline = Timeline { epoch_ms: 0, layout };
-    let ticks = Ticks::new(timeline, 1, Duration::from_secs(1));
-    let now = keymill_engine::clock::Clock::default().now_ms();
+    let clock = keymill_engine::clock::Clock::default();
+    let now = clock.now_ms();
+    let ticks = Ticks::new(timeline, clock, 1, Duration::from_secs(1));
     ticks.worker().begin(0, timeline.tick_at(now)..timeline.tick_at(now + 3_600_000), now);
     ticks
 }

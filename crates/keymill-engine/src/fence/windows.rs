@@ -11,7 +11,7 @@ use crate::store::{Confirm, Evidence, StoreError, Window, WindowAsk, WindowRelea
 pub(crate) struct WindowOnRecord {
     /// The window.
     pub(crate) window: Window,
-    /// When the store answered.
+    /// When the store answered, by the clock of the request that only runs.
     pub(crate) at: Instant,
     /// Whether it was found on record once more.
     pub(crate) sure: Result<(), StoreError>,
@@ -22,7 +22,7 @@ impl Fence {
     pub(crate) async fn window(&self, ask: &WindowAsk) -> Result<WindowOnRecord, StoreError> {
         let floor = self.floor(&ask.space).await?;
         let window = self.store.windows.window(ask, &floor).await?;
-        let at = Instant::now();
+        let at = ask.clock.monotonic();
         check_window(&window, ask);
         let last = window.ticks.end.saturating_sub(1);
         let change = Confirm {

@@ -64,7 +64,8 @@ impl Service {
             Kind::Pooled => Source::Claimed { mill: mill(), claims: Arc::default() },
             Kind::Snowflake => {
                 let timeline = definition.timeline()?.expect("a snowflake space counts time");
-                Source::Ticks(Arc::new(Ticks::new(timeline, waiting_max, wait_max)))
+                let clock = self.inner.clock.clone();
+                Source::Ticks(Arc::new(Ticks::new(timeline, clock, waiting_max, wait_max)))
             }
             Kind::Uuid => Source::Uuids(Uuids::of(definition)),
             Kind::Digest => Source::Digests(self.digests_of(record)?),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::outlook::NotReady;
 use super::queue::{Deadline, Look, Queue};
+use crate::clock::Clock;
 use crate::space::Timeline;
 
 use worker::DrawIds;
@@ -26,8 +27,8 @@ pub struct Ticks {
 impl Ticks {
     /// A source without a window, which is leased on first demand. At most `waiting_max` callers wait,
     /// for at most `wait_max`.
-    pub fn new(timeline: Timeline, waiting_max: usize, wait_max: Duration) -> Ticks {
-        Ticks { worker: Worker::new(timeline), queue: Queue::new(waiting_max, wait_max) }
+    pub fn new(timeline: Timeline, clock: Clock, waiting_max: usize, wait_max: Duration) -> Ticks {
+        Ticks { worker: Worker::new(timeline, clock), queue: Queue::new(waiting_max, wait_max) }
     }
 
     /// What makes the IDs.

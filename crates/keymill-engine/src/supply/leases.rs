@@ -131,7 +131,7 @@ impl LeaseSupply {
                         held.retain(|lease| !spent.contains(&lease.lease));
                     }
                     let mill = Numbers::Leased(&self.mill);
-                    tell(&self.space, mill, &self.progress, &error, &mut retry);
+                    tell(&self.space, mill, &self.progress, &error, Instant::now(), &mut retry);
                 }
             }
         }
@@ -279,7 +279,7 @@ impl LeaseSupply {
                     }
                     // Asked again until the stop runs out of time; on a closed lease it is harmless.
                     Err(StoreError::Unavailable(_) | StoreError::InDoubt(_)) => {
-                        retry.again(false);
+                        retry.again(Instant::now(), false);
                         sleep_until(retry.at.expect("just set")).await;
                     }
                     Err(error) => {

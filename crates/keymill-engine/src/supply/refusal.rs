@@ -4,6 +4,8 @@
 
 use std::mem::discriminant;
 
+use tokio::time::Instant;
+
 use super::progress::SharedProgress;
 use super::retry::Retry;
 use crate::source::numbers::Numbers;
@@ -16,6 +18,7 @@ pub(crate) fn tell(
     source: Numbers<'_>,
     progress: &SharedProgress,
     error: &StoreError,
+    now: Instant,
     retry: &mut Retry,
 ) {
     let before = source.queue().outlook();
@@ -25,14 +28,14 @@ pub(crate) fn tell(
         }
         StoreError::Sealed(_) => Outlook::Sealed,
         StoreError::NoWorker { .. } => {
-            retry.again(false);
+            retry.again(now, false);
             Outlook::NoWorker(error.to_string())
         }
         StoreError::RolledBack(how) => Outlook::RolledBack(how.clone()),
         error => {
             let doubted = matches!(error, StoreError::InDoubt(_));
             progress.change(|progress| progress.burned += u64::from(doubted));
-            retry.again(doubted);
+            retry.again(now, doubted);
             Outlook::Away(error.to_string())
         }
     };

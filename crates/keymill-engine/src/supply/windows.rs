@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::demand::Pace;
 use super::progress::SharedProgress;
@@ -49,7 +49,7 @@ pub(crate) struct Keeper {
     pub(crate) ticks: Arc<Ticks>,
     /// The worker number that the user has chosen.
     pub(crate) number: Option<u32>,
-    /// The time of day, for stores that have no clock.
+    /// The time: of day for stores that have no clock, and the one that only runs for itself.
     pub(crate) clock: Clock,
     /// The space as the store had it when last heard of, with its changeable settings.
     pub(crate) record: Arc<ArcSwap<SpaceRecord>>,
@@ -76,10 +76,10 @@ impl Keeper {
         let ticks = self.ticks.clone();
         let (worker, queue, source) = (ticks.worker(), &ticks.queue, Numbers::Ticks(&ticks));
         let mut held: Option<Held> = None;
-        let mut pace = Pace::new(Instant::now());
+        let mut pace = Pace::new(self.now());
         let mut retry = Retry::default();
         let mut watch = ClockWatch::new(self.clock.clone());
-        let mut ask_from = Instant::now();
+        let mut ask_from = self.now();
         // A host that was asleep has a clock that stood still.
         let mut slept = false;
         // How many answers since a doubt have added nothing.
@@ -89,7 +89,7 @@ impl Keeper {
             let timed = retry.at.is_some() || held.is_some();
             tokio::select! {
                 () = queue.supply_is_wanted() => {}
-                () = sleep_until(wake_at), if timed => {}
+                () = self.clock.sleep_until(wake_at), if timed => {}
                 () = stopped(&mut self.stop) => break,
             }
             let beat = queue.was_beaten();
@@ -100,9 +100,9 @@ impl Keeper {
                 self.note_jump(jump);
                 slept |= jump > 0 && held.is_some();
             }
-            pace.sample(worker.drawn(), Instant::now());
+            pace.sample(worker.drawn(), self.now());
             self.progress.change(|progress| progress.rate = pace.rate);
-            if retry.at.is_some_and(|at| Instant::now() < at) {
+            if retry.at.is_some_and(|at| self.now() < at) {
                 continue;
             }
             // Spent: a time that has passed would wake this loop at once, for ever.
@@ -110,7 +110,7 @@ impl Keeper {
             if !slept && !self.wants_more(worker, held, &pace, beat) {
                 continue;
             }
-            if Instant::now() < ask_from {
+            if self.now() < ask_from {
                 // Whoever waits is served by then, or by the next look.
                 retry.at = Some(ask_from);
                 continue;
@@ -131,9 +131,11 @@ impl Keeper {
                     }
                     queue.set_outlook(Outlook::Filling);
                 }
-                Err(error) => tell(&self.space, source, &self.progress, &error, &mut retry),
+                Err(error) => {
+                    tell(&self.space, source, &self.progress, &error, self.now(), &mut retry);
+                }
             }
-            ask_from = Instant::now() + pause;
+            ask_from = self.now() + pause;
         }
         let unused_from = worker.stop();
         if let Some(held) = held {
@@ -145,7 +147,7 @@ impl Keeper {
 
     /// When to look again: at the latest when the window is to be extended.
     fn wake_at(&self, worker: &Worker, held: Option<Held>, retry: &Retry) -> Instant {
-        let soon = Instant::now() + LOOK_EVERY;
+        let soon = self.now() + LOOK_EVERY;
         if !matches!(*self.ticks.queue.outlook(), Outlook::Filling) {
             return retry.at.unwrap_or(soon);
         }
@@ -154,7 +156,7 @@ impl Keeper {
             let ticks = held.window.end.saturating_sub(now + self.rest(timeline));
             Duration::from_millis(ticks.saturating_mul(timeline.layout.unit_ms.into()))
         });
-        let wake = extend_in.map_or(soon, |wait| soon.min(Instant::now() + wait));
+        let wake = extend_in.map_or(soon, |wait| soon.min(self.now() + wait));
         retry.at.unwrap_or(wake)
     }
 
@@ -213,7 +215,7 @@ impl Keeper {
         let mut known = if is_over { None } else { *held };
         let answer = self.window(worker.timeline(), length, &mut known).await?;
         *held = known;
-        let (window, _) = Keeper::settle(worker, held, answer)?;
+        let (window, _) = self.settle(worker, held, answer)?;
         if let Some((before, now)) = before
             && before.window.lease == window.lease
         {
@@ -257,6 +259,7 @@ impl Keeper {
     /// Lets IDs be drawn from a window that is on record, if it is sure. Returns it, and from where on a
     /// tenancy that ends with that has drawn nothing.
     fn settle(
+        &self,
         worker: &Worker,
         held: &mut Option<Held>,
         WindowOnRecord { window, at, sure }: WindowOnRecord,
@@ -264,7 +267,7 @@ impl Keeper {
         sure?;
         let Some(held) = held else { return Ok((window, None)) };
         // This process may have been paused meanwhile.
-        let passed = i64::try_from(at.elapsed().as_millis()).unwrap_or_default();
+        let passed = i64::try_from((self.now() - at).as_millis()).unwrap_or_default();
         let now_ms = window.now_ms.saturating_add(passed);
         if held.in_use {
             worker.extend(held.window.end, now_ms);
@@ -317,7 +320,7 @@ impl Keeper {
             space = self.space, worker = old.window.worker, %clock, %ids,
             "the clock was set back to before this worker's last ID; using another worker"
         );
-        let (_, unused_from) = Keeper::settle(worker, held, answer)?;
+        let (_, unused_from) = self.settle(worker, held, answer)?;
         self.release(timeline, old.window, unused_from).await;
         Ok(())
     }
@@ -338,6 +341,10 @@ impl Keeper {
             Ok(()) => tracing::info!(space, worker, "released the worker"),
             Err(error) => tracing::warn!(space, worker, "could not release the worker: {error}"),
         }
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.monotonic()
     }
 
     fn note_jump(&self, jump_us: i64) {

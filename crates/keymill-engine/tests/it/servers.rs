@@ -7,6 +7,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `None` where there is no such server: CI fails then, a developer is told and goes on.
 pub(crate) fn new_store(kind: &str) -> Option<String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    store_named(kind, &format!("test_{}_{number}", std::process::id()))
+}
+
+/// The URL of a store that all who ask in one run of the tests share, for those that look at nothing but their
+/// own keyspaces. Whoever opens it first makes its schema, which takes longer than most tests do. A store that has
+/// no schema to make is a new one.
+pub(crate) fn shared_store(kind: &str) -> Option<String> {
+    if !matches!(kind, "postgres" | "mysql" | "mysql9") {
+        return new_store(kind);
+    }
+    // Under nextest every test is a process, and all of them know their run; otherwise one process is a run.
+    let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
+    store_named(kind, &format!("test_shared_{}", run.replace('-', "")))
+}
+
+fn store_named(kind: &str, name: &str) -> Option<String> {
     let variable = format!("KEYMILL_TEST_{}", kind.to_uppercase());
     let Ok(server) = std::env::var(&variable) else {
         let is_set = |name: &str| std::env::var(name).is_ok_and(|value| value == "true");
@@ -16,8 +33,6 @@ pub(crate) fn new_store(kind: &str) -> Option<String> {
         eprintln!("\n*** NOT TESTED: {variable} is not set; see CONTRIBUTING.md ***\n");
         return None;
     };
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("test_{}_{number}", std::process::id());
     Some(match kind {
         "postgres" => format!("{server}?schema={name}"),
         "redis" => format!("{server}?prefix={name}"),

@@ -1,14 +1,15 @@
 //! Snowflake spaces and UUIDs, through the service: clocks that are set, numbers that are chosen,
 //! and what an ID tells.
+//!
+//! SQLite has no clock but that of its process, so the one that a test moves is the store's too.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use keymill_core::{Blocklist, Layout};
-use keymill_engine::clock::Clock;
+use keymill_engine::clock::{Clock, ClockHand};
 use keymill_engine::internals::store::SpaceRecord;
 use keymill_engine::operations::{
     AdvanceAsk, Limits, OpenedStore, Opening, Service, ServiceError, Setup, Space, State,
@@ -18,81 +19,84 @@ use keymill_engine::space::{Audit, Kind, SpaceSpec};
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
 const YEAR: i64 = 365 * 24 * HOUR;
+/// By how much the clock is moved after each take: a small part of a window.
+const STEP: Duration = Duration::from_millis(20);
+/// How long anything may take that has to come.
+const SOON: Duration = Duration::from_secs(20);
 
-/// SQLite has no clock but that of its process, so this one is the store's too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_repeats_no_id_and_breaks_no_order() {
     let folder = tempfile::tempdir().unwrap();
-    let shift = Arc::new(AtomicI64::new(0));
-    let service = start(folder.path(), None, Clock::shifted(shift.clone())).await;
-    let space = ids(&service, "41/10/12").await;
+    let host = Host::start(folder.path()).await;
+    let space = ids(&host.service, "41/10/12").await;
     let mut seen = Seen::default();
-    seen.take_for(&service, &space, Duration::from_millis(300)).await;
+    seen.take_for(&host, &space, Duration::from_millis(300)).await;
     let sets = [-1_000, -SECOND, -HOUR, HOUR, HOUR, -HOUR, YEAR, -YEAR];
     for (number, by) in (1..).zip(sets) {
-        shift.fetch_add(by, Ordering::SeqCst);
+        host.hand.set_by(by);
         // It is noticed within a second; the window, of a second, is over by then.
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + SOON;
         while space.progress().clock_jumps < number && Instant::now() < until {
-            seen.take_for(&service, &space, Duration::from_millis(50)).await;
+            seen.take_for(&host, &space, STEP).await;
         }
         assert_eq!(space.progress().clock_jumps, number, "after {by} µs");
-        seen.take_for(&service, &space, Duration::from_millis(1_500)).await;
+        seen.take_for(&host, &space, Duration::from_millis(1_500)).await;
     }
     assert!(seen.ids.len() > 10_000, "{}", seen.ids.len());
     assert!(seen.refused < 10, "{} takes were refused", seen.refused);
     // Each jump back beyond a window costs a worker number until its time comes, and no more.
     assert!(seen.last.len() <= 5, "{:?}", seen.last.keys());
-    service.stop(Duration::from_secs(5)).await;
+    host.service.stop(Duration::from_secs(5)).await;
 }
 
 /// There is no other number to go on with, so it waits for the clock, and no longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_only_worker_goes_on_once_the_clock_has_caught_up() {
     let folder = tempfile::tempdir().unwrap();
-    let shift = Arc::new(AtomicI64::new(0));
-    let service = start(folder.path(), None, Clock::shifted(shift.clone())).await;
-    let space = ids(&service, "41/0/12").await;
+    let host = Host::impatient(folder.path(), None).await;
+    let space = ids(&host.service, "41/0/12").await;
     let mut seen = Seen::default();
-    seen.take_for(&service, &space, Duration::from_millis(100)).await;
-    shift.fetch_add(4 * SECOND, Ordering::SeqCst);
-    seen.take_for(&service, &space, Duration::from_millis(2_000)).await;
-    shift.fetch_sub(4 * SECOND, Ordering::SeqCst);
+    seen.take_for(&host, &space, Duration::from_millis(100)).await;
+    host.hand.set_by(4 * SECOND);
+    seen.take_for(&host, &space, Duration::from_millis(2_000)).await;
+    host.hand.set_by(-4 * SECOND);
+    let (refused, set_back) = (seen.refused, host.clock().monotonic());
     // What is left of the window is served; then its end is waited for.
-    seen.take_for(&service, &space, Duration::from_millis(1_500)).await;
-    assert!(seen.refused > 0, "IDs were made beyond the window");
-    seen.take_until(&service, &space).await;
-    service.stop(Duration::from_secs(5)).await;
+    seen.take_for(&host, &space, Duration::from_millis(1_500)).await;
+    assert!(seen.refused > refused, "IDs were made beyond the window");
+    seen.take_until(&host, &space).await;
+    let waited = host.clock().monotonic() - set_back;
+    assert!(waited > Duration::from_secs(3), "the clock had not caught up after {waited:?}");
+    host.service.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_advance_fences_windows_that_nobody_has_seen() {
     let folder = tempfile::tempdir().unwrap();
-    let shift = Arc::new(AtomicI64::new(0));
-    let clock = Clock::shifted(shift.clone());
-    let service = start(folder.path(), None, clock.clone()).await;
-    let space = ids(&service, "41/10/12").await;
+    let host = Host::impatient(folder.path(), None).await;
+    let (service, clock) = (&host.service, host.clock());
+    let space = ids(service, "41/10/12").await;
     let timeline = space.record().definition.timeline().unwrap().unwrap();
     let now = || timeline.tick_at(clock.now_ms());
     // Windows are a second long, and may have been an hour before a backup was restored that this
     // data directory was rolled back with.
     let (before, hour) = (now(), 3_600_000);
-    let record = advance(&service, None).await.unwrap();
+    let record = advance(service, None).await.unwrap();
     assert!(record.base > before + hour && record.base <= now() + hour + 1, "{}", record.base);
-    let refusal = service.take(&space, 1, "", |_| {}).await.unwrap_err();
+    let refusal = no_worker(service, &space).await;
     assert!(refusal.to_string().contains("was advanced"), "{refusal}");
-    shift.fetch_add(HOUR, Ordering::SeqCst);
+    host.hand.set_by(HOUR);
     let mut seen = Seen::default();
-    seen.take_until(&service, &space).await;
+    seen.take_until(&host, &space).await;
     let first = seen.ids.iter().min().unwrap();
     assert!(timeline.layout.fields(*first).unwrap().tick >= record.base);
 
     let far = now() + 3 * hour;
-    let refusal = advance(&service, Some(far)).await.unwrap_err().to_string();
+    let refusal = advance(service, Some(far)).await.unwrap_err().to_string();
     assert!(refusal.contains("no IDs until then"), "{refusal}");
     // Whoever says how far it had come knows what was in use: then windows are as long as on record.
     let to = now() + 3_000;
-    let record = advance(&service, Some(to)).await.unwrap();
+    let record = advance(service, Some(to)).await.unwrap();
     assert!(record.base >= to && record.base < to + hour, "{} for {to}", record.base);
     service.stop(Duration::from_secs(5)).await;
 }
@@ -101,12 +105,12 @@ async fn an_advance_fences_windows_that_nobody_has_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_advance_into_the_far_future_has_to_be_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let ahead = Clock::shifted(Arc::new(AtomicI64::new(YEAR)));
-    let ahead = start(folder.path(), None, ahead).await;
-    let space = ids(&ahead, "41/10/12").await;
-    Seen::default().take_for(&ahead, &space, Duration::from_millis(10)).await;
-    ahead.stop(Duration::from_secs(5)).await;
-    let service = start(folder.path(), None, Clock::default()).await;
+    let ahead = Host::start(folder.path()).await;
+    ahead.hand.set_by(YEAR);
+    let space = ids(&ahead.service, "41/10/12").await;
+    Seen::default().take_for(&ahead, &space, STEP).await;
+    ahead.service.stop(Duration::from_secs(5)).await;
+    let Host { service, .. } = Host::start(folder.path()).await;
     let refusal = advance(&service, None).await.unwrap_err().to_string();
     let (_, hint) = refusal.split_once("pass `--to ").expect("a hint");
     let to: u64 = hint.trim_end_matches('`').parse().unwrap();
@@ -116,43 +120,40 @@ async fn an_advance_into_the_far_future_has_to_be_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_a_year_ahead_is_in_nobodys_way() {
     let folder = tempfile::tempdir().unwrap();
-    let ahead = Clock::shifted(Arc::new(AtomicI64::new(YEAR)));
-    let (ahead, right) = (
-        start(folder.path(), None, ahead).await,
-        start(folder.path(), None, Clock::default()).await,
-    );
+    let (ahead, right) = (Host::start(folder.path()).await, Host::start(folder.path()).await);
+    ahead.hand.set_by(YEAR);
     let mut seen = Seen::default();
-    for service in [&ahead, &right] {
-        let space = ids(service, "41/10/12").await;
-        seen.take_for(service, &space, Duration::from_millis(200)).await;
+    for host in [&ahead, &right] {
+        let space = ids(&host.service, "41/10/12").await;
+        seen.take_for(host, &space, Duration::from_millis(200)).await;
     }
     assert_eq!(seen.last.len(), 2, "each has a number of its own");
-    for service in [&ahead, &right] {
-        service.stop(Duration::from_secs(5)).await;
+    for host in [&ahead, &right] {
+        host.service.stop(Duration::from_secs(5)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_that_was_chosen_is_leased_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let first = start(folder.path(), Some(5), Clock::default()).await;
-    let second = start(folder.path(), Some(5), Clock::default()).await;
-    let beyond = start(folder.path(), Some(8), Clock::default()).await;
+    let first = Host::impatient(folder.path(), Some(5)).await;
+    let second = Host::impatient(folder.path(), Some(5)).await;
+    let beyond = Host::impatient(folder.path(), Some(8)).await;
     let mut seen = Seen::default();
-    let space = ids(&first, "41/3/12").await;
-    seen.take_for(&first, &space, Duration::from_millis(10)).await;
+    let space = ids(&first.service, "41/3/12").await;
+    seen.take_until(&first, &space).await;
     assert_eq!(seen.last.keys().copied().collect::<Vec<_>>(), [5]);
-    for (service, says) in [(&second, "worker 5 of `ids` is held until"), (&beyond, "no worker 8")]
+    for (Host { service, .. }, says) in
+        [(&second, "worker 5 of `ids` is held until"), (&beyond, "no worker 8")]
     {
         let space = ids(service, "41/3/12").await;
-        let refusal = service.take(&space, 1, "", |_| {}).await.unwrap_err();
-        assert!(matches!(refusal, ServiceError::NoWorker(_)), "{refusal}");
+        let refusal = no_worker(service, &space).await;
         assert!(refusal.to_string().contains(says), "{refusal}");
         let health = service.health();
         assert!(!health.ready && health.problems[0].code == "no_worker", "{health:?}");
     }
-    first.stop(Duration::from_secs(5)).await;
-    let space = ids(&second, "41/3/12").await;
+    first.service.stop(Duration::from_secs(5)).await;
+    let space = ids(&second.service, "41/3/12").await;
     seen.take_until(&second, &space).await;
     assert_eq!(space.figures().worker, Some(5));
 }
@@ -160,7 +161,7 @@ async fn a_number_that_was_chosen_is_leased_all_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_tells_its_time_its_worker_and_who_held_it() {
     let folder = tempfile::tempdir().unwrap();
-    let service = start(folder.path(), None, Clock::default()).await;
+    let service = start(folder.path(), Clock::default()).await;
     let wanted = SpaceSpec {
         kind: Some(Kind::Snowflake),
         alphabet: Some("base62".to_owned()),
@@ -202,7 +203,7 @@ async fn an_id_tells_its_time_its_worker_and_who_held_it() {
 async fn a_take_for_a_command_frees_its_worker() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..3 {
-        let service = start(folder.path(), None, Clock::default()).await;
+        let service = start(folder.path(), Clock::default()).await;
         let space = ids(&service, "41/1/12").await;
         let mut count = 0;
         let taken = service
@@ -219,6 +220,32 @@ async fn a_take_for_a_command_frees_its_worker() {
     }
 }
 
+/// An instance, and the clocks of the host that it runs on.
+struct Host {
+    service: Service,
+    hand: Arc<ClockHand>,
+}
+
+impl Host {
+    async fn start(folder: &Path) -> Host {
+        let hand = Arc::<ClockHand>::default();
+        Host { service: start(folder, Clock::moved_by(&hand)).await, hand }
+    }
+
+    /// One whose callers wait for a short time only, as a test would with them.
+    async fn impatient(folder: &Path, worker: Option<u32>) -> Host {
+        let hand = Arc::<ClockHand>::default();
+        let mut setup = setup(folder, Clock::moved_by(&hand)).await;
+        setup.worker = worker;
+        setup.limits.wait_max = Duration::from_millis(50);
+        Host { service: Service::start(setup).await.unwrap(), hand }
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::moved_by(&self.hand)
+    }
+}
+
 /// What was taken.
 #[derive(Default)]
 struct Seen {
@@ -230,21 +257,22 @@ struct Seen {
 
 impl Seen {
     /// Takes until there are IDs again, as there have to be soon.
-    async fn take_until(&mut self, service: &Service, space: &Arc<Space>) {
-        let (before, until) = (self.ids.len(), Instant::now() + Duration::from_secs(20));
+    async fn take_until(&mut self, host: &Host, space: &Arc<Space>) {
+        let (before, until) = (self.ids.len(), Instant::now() + SOON);
         while self.ids.len() == before {
             assert!(Instant::now() < until, "no IDs come");
-            self.take_for(service, space, Duration::from_millis(20)).await;
+            self.take_for(host, space, STEP).await;
         }
     }
 
-    /// Takes for a while; none may have been there before, nor be below another of its worker.
-    async fn take_for(&mut self, service: &Service, space: &Arc<Space>, time: Duration) {
+    /// Takes for a while of the host's clock; none may have been there before, nor be below another
+    /// of its worker.
+    async fn take_for(&mut self, host: &Host, space: &Arc<Space>, time: Duration) {
         let layout = Layout::parse(space.record().definition.layout.as_ref().unwrap()).unwrap();
-        let until = Instant::now() + time;
-        while Instant::now() < until {
+        let (clock, began) = (host.clock(), host.clock().monotonic());
+        while clock.monotonic() - began < time {
             let mut ids = Vec::new();
-            let taken = service.take(space, 20, "", |key| ids.push(text(key))).await;
+            let taken = host.service.take(space, 50, "", |key| ids.push(text(key))).await;
             match taken {
                 Ok(_) => {}
                 Err(ServiceError::NoKeysReady { .. } | ServiceError::NoWorker(_)) => {
@@ -259,7 +287,20 @@ impl Seen {
                 let before = self.last.insert(worker, id);
                 assert!(before.is_none_or(|before| before < id), "{id} after {before:?}");
             }
+            host.hand.advance(STEP);
+            // For whoever was woken by that.
             tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Takes until the refusal is that there is no worker: whoever asks first may not hear of it in time.
+async fn no_worker(service: &Service, space: &Arc<Space>) -> ServiceError {
+    let until = Instant::now() + SOON;
+    loop {
+        match service.take(space, 1, "", |_| {}).await.unwrap_err() {
+            refusal @ ServiceError::NoWorker(_) => return refusal,
+            other => assert!(Instant::now() < until, "{other}"),
         }
     }
 }
@@ -280,21 +321,24 @@ async fn advance(service: &Service, to: Option<u64>) -> Result<SpaceRecord, Serv
     service.advance(&plan).await
 }
 
-async fn start(folder: &Path, worker: Option<u32>, clock: Clock) -> Service {
+async fn start(folder: &Path, clock: Clock) -> Service {
+    Service::start(setup(folder, clock).await).await.unwrap()
+}
+
+async fn setup(folder: &Path, clock: Clock) -> Setup {
     let url = format!("sqlite:{}", folder.join("keymill.db").display());
-    let setup = Setup {
+    Setup {
         store: OpenedStore::open(&url, Opening::default()).await.unwrap(),
         data_dir: folder.to_owned(),
         secret: None,
         blocklist: Blocklist::none(),
         alias_rules: Default::default(),
         limits: Limits { wait_max: Duration::from_secs(1), ..Limits::default() },
-        worker,
+        worker: None,
         clock,
         require_existing: false,
         unsafe_store: None,
-    };
-    Service::start(setup).await.unwrap()
+    }
 }
 
 fn text(key: &[u8]) -> String {

@@ -1,6 +1,9 @@
 //! What `Store` promises, tested on every store with the same code.
 //!
 //! Adding a store is one line in [`on_every_store`]. A case never knows which store it runs on.
+//! It has a space of its own, and shares the store with the other cases of a run. One that looks at
+//! more than its spaces, such as the secret or a list of all instances, or that names a space by
+//! itself, is marked `#[alone]`: it has a new store.
 
 use std::ops::Range;
 
@@ -41,42 +44,42 @@ use spaces::*;
 use tokens::*;
 use windows::*;
 
-/// Runs each case on each store; a case gets a space, and a store in the server, of its own.
+/// Runs each case on each store.
 macro_rules! on_every_store {
-    ($($case:ident)*) => {
-        on_sqlite! { sqlite $($case)* }
-        on_servers! { postgres, postgres $($case)* }
-        on_servers! { mysql, mysql $($case)* }
-        on_servers! { mysql9, mysql9 $($case)* }
-        on_servers! { redis, redis $($case)* }
+    ($($cases:tt)*) => {
+        on_sqlite! { sqlite $($cases)* }
+        on_servers! { postgres, postgres $($cases)* }
+        on_servers! { mysql, mysql $($cases)* }
+        on_servers! { mysql9, mysql9 $($cases)* }
+        on_servers! { redis, redis $($cases)* }
         #[cfg(feature = "etcd")]
-        on_servers! { etcd, etcd $($case)* }
+        on_servers! { etcd, etcd $($cases)* }
     };
 }
 
 /// The same on those that keep rows of keys.
 macro_rules! on_stores_with_keys {
-    ($($case:ident)*) => {
-        on_sqlite! { keys_on_sqlite $($case)* }
-        on_servers! { keys_on_postgres, postgres $($case)* }
-        on_servers! { keys_on_mysql, mysql $($case)* }
-        on_servers! { keys_on_mysql9, mysql9 $($case)* }
-        on_servers! { keys_on_redis, redis $($case)* }
+    ($($cases:tt)*) => {
+        on_sqlite! { keys_on_sqlite $($cases)* }
+        on_servers! { keys_on_postgres, postgres $($cases)* }
+        on_servers! { keys_on_mysql, mysql $($cases)* }
+        on_servers! { keys_on_mysql9, mysql9 $($cases)* }
+        on_servers! { keys_on_redis, redis $($cases)* }
     };
 }
 
 /// The same on those that put single keys on record.
 macro_rules! on_stores_that_note_keys {
-    ($($case:ident)*) => {
-        on_sqlite! { notes_on_sqlite $($case)* }
-        on_servers! { notes_on_postgres, postgres $($case)* }
-        on_servers! { notes_on_mysql, mysql $($case)* }
-        on_servers! { notes_on_mysql9, mysql9 $($case)* }
+    ($($cases:tt)*) => {
+        on_sqlite! { notes_on_sqlite $($cases)* }
+        on_servers! { notes_on_postgres, postgres $($cases)* }
+        on_servers! { notes_on_mysql, mysql $($cases)* }
+        on_servers! { notes_on_mysql9, mysql9 $($cases)* }
     };
 }
 
 macro_rules! on_sqlite {
-    ($module:ident $($case:ident)*) => {
+    ($module:ident $($(#[$alone:ident])? $case:ident)*) => {
         mod $module {
             use super::*;
 
@@ -90,15 +93,25 @@ macro_rules! on_sqlite {
     };
 }
 
+/// Where a case finds a store of a kind.
+macro_rules! url {
+    ($store:ident) => {
+        crate::servers::shared_store(stringify!($store))
+    };
+    ($store:ident alone) => {
+        crate::servers::new_store(stringify!($store))
+    };
+}
+
 /// The same on a server, which `backends` has started.
 macro_rules! on_servers {
-    ($module:ident, $store:ident $($case:ident)*) => {
+    ($module:ident, $store:ident $($(#[$alone:ident])? $case:ident)*) => {
         mod $module {
             use super::*;
 
             $(#[tokio::test]
             async fn $case() {
-                if let Some(url) = crate::servers::new_store(stringify!($store)) {
+                if let Some(url) = url!($store $($alone)?) {
                     super::$case(&Case::new(&url).await).await;
                 }
             })*
@@ -107,9 +120,9 @@ macro_rules! on_servers {
 }
 
 on_every_store! {
-    the_identity_is_the_same_through_every_handle
-    a_space_is_made_once_and_found_after
-    names_are_compared_as_bytes
+    #[alone] the_identity_is_the_same_through_every_handle
+    #[alone] a_space_is_made_once_and_found_after
+    #[alone] names_are_compared_as_bytes
     tuning_is_a_change_like_any_other
     leases_are_disjoint_and_follow_each_other
     a_lease_never_takes_more_than_its_share_but_always_one
@@ -129,7 +142,7 @@ on_every_store! {
     sightings_rise_by_instance_and_change_no_mark
     nothing_is_sighted_of_a_space_that_is_not_there
     an_advance_goes_beyond_sightings_and_drops_them
-    a_heartbeat_tells_marks_in_the_order_of_bytes
+    #[alone] a_heartbeat_tells_marks_in_the_order_of_bytes
     a_heartbeat_brings_the_records_of_what_changed
     a_heartbeat_tells_every_lease_that_is_gone
     a_change_below_the_floor_is_refused
@@ -142,8 +155,8 @@ on_every_store! {
     a_space_that_was_seen_and_is_gone_is_not_made_again
     a_sealed_space_grants_nothing
     the_lease_of_an_ordinal_is_the_one_that_drew_it
-    leases_are_listed_page_by_page
-    instances_are_listed_with_their_last_word
+    #[alone] leases_are_listed_page_by_page
+    #[alone] instances_are_listed_with_their_last_word
     a_name_is_made_once_and_found_after
     a_name_that_was_granted_is_taken
     a_named_ordinal_is_skipped_for_ever
@@ -151,9 +164,9 @@ on_every_store! {
     names_know_the_floor_and_the_seal
     keys_in_use_elsewhere_are_taken_and_skipped
     names_of_a_purpose_are_listed_by_key_page_by_page
-    names_are_counted_by_space
+    #[alone] names_are_counted_by_space
     a_key_is_a_name_or_granted_never_both
-    growing_makes_more_ordinals
+    #[alone] growing_makes_more_ordinals
     a_growth_is_made_once
     a_growth_that_does_not_continue_the_space_is_refused
     many_who_grow_at_once_grow_once
@@ -162,7 +175,7 @@ on_every_store! {
     a_growth_that_was_lost_is_made_again_by_an_advance
     names_located_among_other_generations_are_refused
     names_without_an_ordinal_are_listed_page_by_page
-    the_first_secret_stays
+    #[alone] the_first_secret_stays
     ordinals_beyond_2_to_the_53_come_through_unchanged
     many_instances_at_once_never_share_an_ordinal
     a_worker_is_leased_with_a_window_that_is_on_record
@@ -185,23 +198,23 @@ on_every_store! {
     a_space_whose_time_has_run_out_is_exhausted
     many_instances_at_once_never_share_a_worker
     however_instances_race_the_windows_of_a_worker_are_disjoint
-    a_safe_store_has_no_unsafe_finding
+    #[alone] a_safe_store_has_no_unsafe_finding
     a_moved_space_has_the_same_rows_and_goes_on_where_it_was
     nothing_is_taken_of_a_space_that_is_being_imported
     a_change_of_settings_does_not_end_an_import
     rows_that_are_there_stay_as_they_are
     only_a_space_that_is_importing_takes_rows
-    many_rows_are_imported_at_once_and_their_holders_known
+    #[alone] many_rows_are_imported_at_once_and_their_holders_known
     keys_in_use_are_taken_whichever_store_they_come_from
     a_worker_is_held_wherever_its_window_is_moved_to
-    a_token_list_is_empty_at_first
-    a_token_list_is_replaced_at_the_revision_that_was_read
-    of_many_who_replace_the_token_list_at_once_one_does
-    a_token_list_below_the_floor_is_refused
-    a_token_list_goes_on_in_the_next_era_after_a_rollback
-    the_token_list_of_another_store_is_refused
-    acts_are_listed_in_their_order_page_by_page
-    acts_at_once_are_all_on_record
+    #[alone] a_token_list_is_empty_at_first
+    #[alone] a_token_list_is_replaced_at_the_revision_that_was_read
+    #[alone] of_many_who_replace_the_token_list_at_once_one_does
+    #[alone] a_token_list_below_the_floor_is_refused
+    #[alone] a_token_list_goes_on_in_the_next_era_after_a_rollback
+    #[alone] the_token_list_of_another_store_is_refused
+    #[alone] acts_are_listed_in_their_order_page_by_page
+    #[alone] acts_at_once_are_all_on_record
 }
 
 on_stores_with_keys! {

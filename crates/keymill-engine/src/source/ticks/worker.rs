@@ -20,10 +20,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::space::Timeline;
 
 /// How far the sequence of IDs may run ahead of the clock, so that a burst need not wait for it.
@@ -37,7 +39,9 @@ const SEALED: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Worker {
     timeline: Timeline,
-    /// Where the clock that only runs is counted from.
+    /// Only the one that runs is read.
+    clock: Clock,
+    /// Where it is counted from.
     origin: Instant,
     tenancy: ArcSwapOption<Tenancy>,
     /// What tenancies before this one gave out.
@@ -81,10 +85,11 @@ struct Drawn {
 
 impl Worker {
     /// A source without a window: the first draw finds it dry.
-    pub fn new(timeline: Timeline) -> Worker {
+    pub fn new(timeline: Timeline, clock: Clock) -> Worker {
         Worker {
             timeline,
-            origin: Instant::now(),
+            origin: clock.monotonic(),
+            clock,
             tenancy: ArcSwapOption::empty(),
             drawn_before: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -229,16 +234,22 @@ impl Worker {
 
     #[inline]
     fn now_us(&self, tenancy: &Tenancy) -> u64 {
-        let passed = self.origin.elapsed();
+        let passed = self.passed();
         let passed = passed.as_secs().cast_signed() * 1_000_000 + i64::from(passed.subsec_micros());
         let now = tenancy.zero_us.load(Ordering::Relaxed).saturating_add(passed);
         now.max(0).cast_unsigned()
     }
 
+    /// How far this host's clock has run.
+    #[inline]
+    fn passed(&self) -> Duration {
+        self.clock.monotonic() - self.origin
+    }
+
     /// The clock's reading where this host's is counted from, given what it says now.
     fn zero_us(&self, now_ms: i64) -> i64 {
         let since_epoch = now_ms.saturating_sub(self.timeline.epoch_ms).saturating_mul(1_000);
-        let passed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let passed = i64::try_from(self.passed().as_micros()).unwrap_or(i64::MAX);
         since_epoch.saturating_sub(passed)
     }
 
@@ -357,7 +368,7 @@ mod tests {
     /// Worker 0, with a window of so many ticks.
     fn worker(layout: &str, ticks: u64) -> Worker {
         let timeline = Timeline { epoch_ms: EPOCH, layout: Layout::parse(layout).unwrap() };
-        let (worker, start) = (Worker::new(timeline), timeline.tick_at(NOW));
+        let (worker, start) = (Worker::new(timeline, Clock::default()), timeline.tick_at(NOW));
         worker.begin(0, start..start + ticks, NOW);
         worker
     }
