@@ -7,7 +7,7 @@
 //!
 //! - Once a token existed, callers without one may do only what `anonymous_allow` says; also when all tokens
 //!   are revoked, expired, or lost with the store.
-//! - Tokens that were not read from the store for `tokens_max_age` admit nobody: they may have been revoked.
+//! - Tokens of the store that were not read for `tokens_max_age` admit nobody: they may have been revoked.
 
 pub mod issue;
 pub mod limits;
@@ -23,12 +23,16 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use keymill_engine::operations::{KnownTokens, Service, ServiceError, TokenRecord};
+use keymill_engine::operations::{
+    KnownTokens, Service, ServiceError, TokenRecord, check_token_name,
+};
 
 use limits::{AddressLimits, Exceeded};
 use rights::{Grants, Right};
 use table::{Token, TokenTable};
 
+/// What callers without a token are recorded as, once there are tokens. No token has this name.
+const ANONYMOUS: &str = "anonymous";
 /// How often unknown tokens may have the list read again.
 const REREAD_EVERY: Duration = Duration::from_secs(1);
 /// How long tokens are relied on while the store is unreachable, where nothing else is set.
@@ -204,7 +208,9 @@ impl Access {
                 Some(known.table.find(&hash, now).ok_or(Denied::UnknownToken)?)
             }
         };
-        if token.is_some() && known.read_at.elapsed() > self.settings.load().tokens_max_age {
+        if token.is_some_and(|token| token.is_on_record)
+            && known.read_at.elapsed() > self.settings.load().tokens_max_age
+        {
             return Err(Denied::Stale);
         }
         Ok(token.cloned())
@@ -219,8 +225,8 @@ impl Access {
 
     fn update(&self, records: Vec<TokenRecord>, is_on: bool, read_at: Instant) {
         let settings = self.settings.load();
-        let all = records.iter().chain(&settings.tokens);
-        let (table, problems) = TokenTable::new(all, &self.known.load().table);
+        let before = self.known.load();
+        let (table, problems) = TokenTable::new(&records, &settings.tokens, &before.table);
         for problem in problems {
             tracing::warn!("{problem}");
         }
@@ -236,10 +242,13 @@ impl Caller {
     }
 
     /// The name that its acts are on record by: the token's, and below it what the caller says itself. Only
-    /// those who may administer a keyspace act for others.
+    /// those who may administer a keyspace act for others. Callers without a token share a name, so that they
+    /// cannot pass for one that has.
     pub fn name<'a>(&self, said: &'a str, space: &str) -> Cow<'a, str> {
         match &self.token {
-            None => said.into(),
+            None if !self.is_on => said.into(),
+            None if said.is_empty() => ANONYMOUS.into(),
+            None => format!("{ANONYMOUS}/{said}").into(),
             Some(token) if said.is_empty() => token.name.to_string().into(),
             Some(token) if token.grants.allow(Right::Admin, Some(space)) => said.into(),
             Some(token) => format!("{}/{said}", token.name).into(),
@@ -264,6 +273,16 @@ impl Caller {
     pub fn spend(&self, keys: u32) -> Result<(), Exceeded> {
         self.token.as_ref().map_or(Ok(()), |token| token.limits.spend(keys))
     }
+}
+
+/// Refuses what cannot be the name of a token.
+pub fn check_name(name: &str) -> Result<(), ServiceError> {
+    if name == ANONYMOUS {
+        return Err(ServiceError::BadToken(format!(
+            "`{ANONYMOUS}` cannot be the name of a token: callers without one are recorded by it"
+        )));
+    }
+    check_token_name(name)
 }
 
 impl Default for AccessSettings {

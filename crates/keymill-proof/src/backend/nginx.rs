@@ -74,6 +74,7 @@ fn configuration(address: SocketAddr, instances: &[SocketAddr]) -> String {
          proxy_pass http://keymill;\n\
          proxy_http_version 1.1;\n\
          proxy_set_header Connection \"\";\n\
+         proxy_set_header Host localhost;\n\
          }}\n\
          }}\n\
          }}\n"

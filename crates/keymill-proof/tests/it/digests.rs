@@ -13,6 +13,8 @@ use super::put;
 
 const CALLERS: usize = 24;
 
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
 #[test]
 fn inputs_have_one_key_each_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +56,7 @@ fn check(store: &str, inputs: usize, length: u32) {
                     let input = if again { number * 7919 % inputs } else { number - number / 11 };
                     let body = format!(r#"{{"input":"https://example.com/{input}"}}"#);
                     let path = "/v1/spaces/urls/digests";
-                    let answer = client.request("POST", path, &[], body.as_bytes()).unwrap();
+                    let answer = client.request("POST", path, &JSON, body.as_bytes()).unwrap();
                     assert_eq!(answer.status, 200, "{}", answer.text());
                     let key = field(answer.text(), "key").to_owned();
                     if answer.text().contains("\"made\":true") {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
+mod chromium;
 mod digests;
 mod end;
 mod grow;
@@ -18,6 +19,7 @@ mod starts;
 mod stops;
 mod stores;
 mod syncs;
+mod tokens;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -3,13 +3,11 @@
 //! The text of a token is returned once and kept nowhere.
 
 use jiff::{SignedDuration, Timestamp};
-use keymill_engine::operations::{
-    Service, ServiceError, TokenRecord, TokenSecret, check_token_name,
-};
+use keymill_engine::operations::{Service, ServiceError, TokenRecord, TokenSecret};
 use zeroize::Zeroizing;
 
 use super::rights::Grants;
-use super::secret_text;
+use super::{check_name, secret_text};
 
 /// How long an old text stays valid at most after a rotation.
 pub const OVERLAP_MAX: SignedDuration = SignedDuration::from_hours(24 * 90);
@@ -38,7 +36,7 @@ pub async fn create(
     by: &str,
     taken: &[String],
 ) -> Result<(TokenRecord, Zeroizing<String>), ServiceError> {
-    check_token_name(&ask.name)?;
+    check_name(&ask.name)?;
     if taken.contains(&ask.name) {
         return Err(ServiceError::BadToken(format!(
             "the settings have a token `{}`; choose another name",
@@ -66,7 +64,7 @@ pub async fn create(
         expires_at: ask.expires_at,
         rate: ask.rate,
         quota: ask.quota,
-        certificate: ask.certificate.clone(),
+        certificate: ask.certificate.as_deref().map(canonical),
         created_at: Timestamp::now(),
         created_by: by.to_owned(),
     };
@@ -74,6 +72,15 @@ pub async fn create(
         .change_tokens(|tokens| {
             if tokens.iter().any(|token| token.name == record.name) {
                 return Err(ServiceError::TokenExists { name: record.name.clone() });
+            }
+            let is_same = |token: &&TokenRecord| {
+                token.certificate.is_some() && token.certificate == record.certificate
+            };
+            if let Some(other) = tokens.iter().find(is_same) {
+                return Err(ServiceError::BadToken(format!(
+                    "the certificate name already stands for the token `{}`",
+                    other.name
+                )));
             }
             tokens.push(record.clone());
             Ok(())
@@ -122,6 +129,11 @@ pub async fn revoke(service: &Service, name: &str) -> Result<(), ServiceError> {
             Ok(())
         })
         .await
+}
+
+/// A name in a certificate as it is compared: DNS names in lower case, URIs and addresses as they are.
+fn canonical(name: &str) -> String {
+    if name.contains([':', '@']) { name.to_owned() } else { name.to_ascii_lowercase() }
 }
 
 fn new_secret() -> Result<(Zeroizing<String>, TokenSecret), ServiceError> {

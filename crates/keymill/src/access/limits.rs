@@ -81,26 +81,36 @@ impl TokenLimits {
     #[inline]
     pub fn spend(&self, keys: u32) -> Result<(), Exceeded> {
         let Some(keys) = NonZeroU32::new(keys) else { return Ok(()) };
-        if let Some((rate, limiter)) = &self.rate {
-            match limiter.check_n(keys) {
-                Ok(Ok(())) => {}
-                Ok(Err(until)) => {
-                    let wait = until.wait_time_from(DefaultClock::default().now());
-                    return Err(Exceeded::Rate { rate: *rate, wait });
-                }
-                Err(InsufficientCapacity(max)) => return Err(Exceeded::Burst { max }),
-            }
-        }
         match &self.quota {
             Some((quota, day)) => {
-                spend_of_day(*quota, day, keys.get(), Timestamp::now().as_second())
+                let now = Timestamp::now().as_second();
+                spend_of_day(*quota, day, keys.get(), now, || self.spend_rate(keys))
             }
-            None => Ok(()),
+            None => self.spend_rate(keys),
+        }
+    }
+
+    fn spend_rate(&self, keys: NonZeroU32) -> Result<(), Exceeded> {
+        let Some((rate, limiter)) = &self.rate else { return Ok(()) };
+        match limiter.check_n(keys) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(until)) => {
+                let wait = until.wait_time_from(DefaultClock::default().now());
+                Err(Exceeded::Rate { rate: *rate, wait })
+            }
+            Err(InsufficientCapacity(max)) => Err(Exceeded::Burst { max }),
         }
     }
 }
 
-fn spend_of_day(quota: u64, day: &Mutex<Day>, keys: u32, now: i64) -> Result<(), Exceeded> {
+/// Counts keys of a day, if they are within its quota and nothing else refuses them.
+fn spend_of_day(
+    quota: u64,
+    day: &Mutex<Day>,
+    keys: u32,
+    now: i64,
+    others: impl FnOnce() -> Result<(), Exceeded>,
+) -> Result<(), Exceeded> {
     let today = now.div_euclid(DAY_SECONDS);
     let mut day = day.lock().expect("nothing panics while it is held");
     if day.number != today {
@@ -112,6 +122,7 @@ fn spend_of_day(quota: u64, day: &Mutex<Day>, keys: u32, now: i64) -> Result<(),
         let wait = Duration::from_secs(left.unsigned_abs());
         return Err(Exceeded::Quota { quota, wait });
     }
+    others()?;
     day.taken = taken;
     Ok(())
 }
@@ -167,10 +178,13 @@ mod tests {
     fn the_quota_of_a_day_begins_anew_with_the_next_one() {
         let day = Mutex::default();
         let noon = 20_000 * DAY_SECONDS + DAY_SECONDS / 2;
-        assert_eq!(spend_of_day(10, &day, 10, noon), Ok(()));
+        assert_eq!(spend_of_day(10, &day, 10, noon, || Ok(())), Ok(()));
         let wait = Duration::from_secs(43_200);
-        assert_eq!(spend_of_day(10, &day, 1, noon), Err(Exceeded::Quota { quota: 10, wait }));
-        assert_eq!(spend_of_day(10, &day, 10, noon + DAY_SECONDS), Ok(()));
+        assert_eq!(
+            spend_of_day(10, &day, 1, noon, || Ok(())),
+            Err(Exceeded::Quota { quota: 10, wait })
+        );
+        assert_eq!(spend_of_day(10, &day, 10, noon + DAY_SECONDS, || Ok(())), Ok(()));
     }
 
     #[test]

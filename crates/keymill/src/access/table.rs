@@ -30,6 +30,8 @@ pub(super) struct Token {
     /// How much of it.
     pub(super) limits: Arc<TokenLimits>,
     expires_at: Option<Timestamp>,
+    /// Whether it is on record in the store, where it may be revoked at any time.
+    pub(super) is_on_record: bool,
 }
 
 /// All tokens, by the hashes of their texts and by the names in client certificates.
@@ -50,12 +52,15 @@ struct Entry {
 impl TokenTable {
     /// The table of some tokens; limits that are unchanged are those of the table before. A record that
     /// cannot be read is left out and reported: it may have been written by a later version.
-    pub(super) fn new<'a>(
-        records: impl IntoIterator<Item = &'a TokenRecord>,
+    pub(super) fn new(
+        on_record: &[TokenRecord],
+        configured: &[TokenRecord],
         before: &TokenTable,
     ) -> (TokenTable, Vec<String>) {
         let (mut table, mut problems) = (TokenTable::default(), Vec::new());
-        for record in records {
+        let on_record = on_record.iter().map(|record| (record, true));
+        let configured = configured.iter().map(|record| (record, false));
+        for (record, is_on_record) in on_record.chain(configured) {
             let grants = Grants::parse(record.allow.iter().map(String::as_str));
             let grants = match grants {
                 Ok(grants) => grants,
@@ -69,7 +74,8 @@ impl TokenTable {
             let made = || Arc::new(TokenLimits::new(record.rate, record.quota));
             let limits = kept.cloned().unwrap_or_else(made);
             table.limits.insert(name.clone(), limits.clone());
-            let token = Arc::new(Token { name, grants, limits, expires_at: record.expires_at });
+            let expires_at = record.expires_at;
+            let token = Arc::new(Token { name, grants, limits, expires_at, is_on_record });
             for secret in &record.secrets {
                 let Some(hash) = parse_hash(&secret.sha256) else {
                     problems.push(format!(
@@ -120,6 +126,8 @@ impl fmt::Debug for TokenTable {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use jiff::SignedDuration;
     use keymill_engine::operations::TokenSecret;
 
@@ -139,7 +147,7 @@ mod tests {
             (None, Some(earlier), false),
         ] {
             let (hash, record) = record(expires_at, until);
-            let (table, problems) = TokenTable::new([&record], &TokenTable::default());
+            let (table, problems) = TokenTable::new(from_ref(&record), &[], &TokenTable::default());
             assert!(problems.is_empty());
             let found = table.find(&hash, now);
             assert_eq!(found.is_some(), is_found, "{expires_at:?} {until:?}");
@@ -151,14 +159,14 @@ mod tests {
     fn limits_go_on_counting_when_the_table_is_replaced() {
         let (hash, mut record) = record(None, None);
         record.rate = Some(10);
-        let (first, _) = TokenTable::new([&record], &TokenTable::default());
+        let (first, _) = TokenTable::new(from_ref(&record), &[], &TokenTable::default());
         let limits =
             |table: &TokenTable| table.find(&hash, Timestamp::now()).unwrap().limits.clone();
         limits(&first).spend(10).unwrap();
-        let (second, _) = TokenTable::new([&record], &first);
+        let (second, _) = TokenTable::new(from_ref(&record), &[], &first);
         assert!(limits(&second).spend(10).is_err());
         record.rate = Some(11);
-        let (third, _) = TokenTable::new([&record], &second);
+        let (third, _) = TokenTable::new(from_ref(&record), &[], &second);
         assert!(limits(&third).spend(11).is_ok());
     }
 
@@ -166,7 +174,7 @@ mod tests {
     fn a_record_that_cannot_be_read_is_left_out_and_reported() {
         let (hash, mut record) = record(None, None);
         record.allow = vec!["fly:links".to_owned()];
-        let (table, problems) = TokenTable::new([&record], &TokenTable::default());
+        let (table, problems) = TokenTable::new(from_ref(&record), &[], &TokenTable::default());
         assert!(table.find(&hash, Timestamp::now()).is_none());
         assert!(problems[0].contains("`fly` is not a right"), "{problems:?}");
     }

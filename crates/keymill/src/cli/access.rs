@@ -31,9 +31,10 @@ pub(super) async fn learn(access: &Access, service: &Service) -> anyhow::Result<
 pub(super) fn refuse_open_port(
     access: &Access,
     endpoints: &[Endpoint],
+    admin: Option<&Endpoint>,
     insecure: bool,
 ) -> anyhow::Result<()> {
-    let reachable = endpoints.iter().find(|endpoint| !endpoint.is_local());
+    let reachable = endpoints.iter().chain(admin).find(|endpoint| !endpoint.is_local());
     let Some(address) = reachable.filter(|_| !access.is_on()) else { return Ok(()) };
     if insecure {
         tracing::warn!(
@@ -45,7 +46,7 @@ pub(super) fn refuse_open_port(
     bail!(
         "cannot listen on {address} without tokens: whoever reaches it could take keys and change \
          everything. Create a token first:\n\n  keymill token create admin --allow 'admin:*'\n\nor, if the \
-         network in front of it is trusted, start with:\n\n  keymill serve --listen {address} --insecure-no-auth"
+         network in front of it is trusted, add --insecure-no-auth to the command line"
     )
 }
 

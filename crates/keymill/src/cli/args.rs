@@ -96,7 +96,7 @@ pub(super) enum Command {
     },
     /// Serve keys over HTTP
     #[command(
-        after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db\n  keymill serve --listen 127.0.0.1:8080 --listen unix:/run/keymill.sock\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
+        after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db    once there is a token\n  keymill serve --listen 127.0.0.1:8080 --listen unix:/run/keymill.sock\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
     )]
     Serve {
         /// Where to listen: ADDRESS:PORT, or unix:PATH; can be repeated [default: 127.0.0.1:8080]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::config::{Config, DEFAULT_FILE, Flags};
+use crate::server::Tls;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
@@ -29,6 +30,7 @@ pub(super) fn run(command: &ConfigCommand, flags: &Flags) -> anyhow::Result<Exit
     let text = match command {
         ConfigCommand::Check => {
             let config = Config::load(flags)?;
+            config.tls.clone().map(Tls::load).transpose()?;
             match config.origins.file() {
                 Some(file) => {
                     eprintln!("keymill: the settings are valid; read {}", file.display());

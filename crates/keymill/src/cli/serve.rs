@@ -44,7 +44,12 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let (service, records) = start_patiently(&config).await?;
     let access = Arc::new(Access::new(config.access.clone()));
     access::learn(&access, &service).await?;
-    access::refuse_open_port(&access, &config.listen, config.insecure_no_auth)?;
+    access::refuse_open_port(
+        &access,
+        &config.listen,
+        config.admin_listen.as_ref(),
+        config.insecure_no_auth,
+    )?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max)
         .with_unsent_max(config.unsent_max)
         .with_access(access.clone());

@@ -133,7 +133,14 @@ pub(super) async fn run(config: Config, command: TokenCommand) -> anyhow::Result
 }
 
 async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
-    let mut tokens = service.tokens().await?.tokens;
+    let known = service.tokens().await?;
+    if known.rolled_back {
+        eprintln!(
+            "keymill: the list of tokens was rolled back: tokens that were revoked since may be valid again; \
+             revoke them again"
+        );
+    }
+    let mut tokens = known.tokens;
     tokens.sort_by(|one, other| one.name.cmp(&other.name));
     if json {
         let shown: Vec<Shown<'_>> = tokens.iter().map(|token| shown(token, None)).collect();
@@ -217,8 +224,8 @@ fn expiry(text: &str) -> anyhow::Result<Timestamp> {
     let after = duration(text).map_err(|_| {
         format!("`{text}` must be a time from now such as 90d or 12h, or 2027-01-01T00:00:00Z")
     });
-    let after = usage(after)?;
-    Timestamp::now().checked_add(after).context("that is too far in the future")
+    let end = Timestamp::now().checked_add(usage(after)?);
+    usage(end.map_err(|_| format!("`{text}` is too far in the future")))
 }
 
 /// `90d`, `12h`, `30m`, `0s`.

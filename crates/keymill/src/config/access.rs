@@ -1,21 +1,22 @@
 //! Checks the settings of who may do what: tokens, what callers without one may do, browsers.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use jiff::Timestamp;
-use keymill_engine::operations::{TokenRecord, TokenSecret, check_token_name};
+use keymill_engine::operations::{TokenRecord, TokenSecret};
 use serde::Deserialize;
 
 use super::limits::seconds;
 use super::settings::{Settings, TokenSettings};
-use crate::access::AccessSettings;
 use crate::access::limits::AddressLimits;
 use crate::access::rights::Grants;
 use crate::access::secret_text;
+use crate::access::{AccessSettings, check_name};
 use crate::front::http::BrowserRules;
 
 /// The name of the token that a variable holds.
@@ -47,13 +48,13 @@ impl Settings {
 
     /// Names of the server, and pages that may use it.
     pub(super) fn browser_rules(&self) -> anyhow::Result<BrowserRules> {
-        for host in &self.allowed_hosts {
-            if host.is_empty() || host.contains(['/', ' ']) || host.contains("://") {
-                bail!(
+        let allowed_hosts = self.allowed_hosts.iter().map(|host| {
+            host_name(host).with_context(|| {
+                format!(
                     "allowed_hosts: `{host}` is not a host name; write it without scheme and port"
-                );
-            }
-        }
+                )
+            })
+        });
         for origin in &self.allowed_origins {
             let host = origin.split_once("://").map(|(_, host)| host).unwrap_or_default();
             if host.is_empty() || host.contains('/') {
@@ -61,11 +62,7 @@ impl Settings {
             }
         }
         Ok(BrowserRules {
-            allowed_hosts: self
-                .allowed_hosts
-                .iter()
-                .map(|host| host.to_ascii_lowercase())
-                .collect(),
+            allowed_hosts: allowed_hosts.collect::<anyhow::Result<_>>()?,
             allowed_origins: self.allowed_origins.clone(),
         })
     }
@@ -79,8 +76,8 @@ impl Settings {
             let shown = path.display();
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the tokens in {shown}"))?;
-            let file: TokensFile =
-                toml::from_str(&text).with_context(|| format!("the tokens in {shown}"))?;
+            let file: TokensFile = toml::from_str(&text)
+                .map_err(|error| anyhow!("the tokens in {shown}: {}", mistake(&text, &error)))?;
             for (name, token) in &file.tokens {
                 records.push(
                     record(name, token).with_context(|| format!("{shown}: [tokens.{name}]"))?,
@@ -97,8 +94,27 @@ impl Settings {
     }
 }
 
+/// Where a file of tokens is wrong. What is there is not quoted: it may be a token instead of its hash.
+fn mistake(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+    format!(
+        "line {} is not valid; write each token as a section such as [tokens.shop], with sha256 = \"…\" and \
+         allow = [\"take:links\"]",
+        before + 1
+    )
+}
+
+/// A host as requests are compared with it: in lower case, an IPv6 address without brackets.
+fn host_name(host: &str) -> Option<String> {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_address = inner.parse::<Ipv6Addr>().is_ok();
+    let is_name = !host.is_empty() && !host.contains(['/', ' ', ':', '[', ']']);
+    (is_address || is_name).then(|| inner.to_ascii_lowercase())
+}
+
 fn record(name: &str, token: &TokenSettings) -> anyhow::Result<TokenRecord> {
-    check_token_name(name)?;
+    check_name(name)?;
     if secret_text::parse_hash(&token.sha256).is_none() {
         bail!("sha256 must be the SHA-256 of the token, as 64 hexadecimal digits");
     }

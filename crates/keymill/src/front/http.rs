@@ -131,40 +131,7 @@ impl Http {
             has_admin_listener: false,
             line: None,
         };
-        let router = Router::new()
-            .route("/v1/spaces", get(spaces::list))
-            .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
-            .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
-            .route("/v1/spaces/{space}/keys/{key}", get(explain::explain).delete(used::retire))
-            .route("/v1/spaces/{space}/aliases", get(aliases::list))
-            .route(
-                "/v1/spaces/{space}/aliases/{alias}",
-                get(aliases::show).put(aliases::put).delete(aliases::delete),
-            )
-            .route("/v1/spaces/{space}/digests", post(digests::post))
-            .route("/v1/spaces/{space}/used", get(used::list))
-            // Answered above, as it streams.
-            .route("/v1/spaces/{space}/pool", post(problem::method_not_allowed))
-            .route("/v1/leases", get(audit::leases))
-            .route("/v1/instances", get(audit::instances))
-            .route("/v1/acts", get(tokens::acts))
-            .route("/v1/tokens", get(tokens::list).post(tokens::create))
-            .route("/v1/tokens/{name}", get(tokens::show).delete(tokens::revoke))
-            .route("/v1/tokens/{name}/rotate", post(tokens::rotate))
-            // Answered above; it is here so that a wrong method is not reported as a wrong path.
-            .route("/get-key", get(problem::method_not_allowed))
-            .route("/healthz", get(health::alive))
-            .route("/readyz", get(health::ready))
-            .route("/metrics", get(health::metrics))
-            .route("/openapi.json", get(openapi::json))
-            .route("/docs", get(docs::page))
-            .route("/docs/style.css", get(docs::style))
-            .route("/docs/script.js", get(docs::script))
-            .route("/", get(docs::home))
-            .route("/v1/{*rest}", any(problem::not_found))
-            .fallback(problem::not_found)
-            .method_not_allowed_fallback(problem::method_not_allowed)
-            .with_state(state.clone());
+        let router = router(state.clone());
         let origin = Arc::new(state.origins.connection(None, Listener::Public, false));
         Http { state, router, origin }
     }
@@ -182,6 +149,8 @@ impl Http {
     /// The same front with other ideas of who may do what.
     pub fn with_access(mut self, access: Arc<Access>) -> Http {
         self.state.access = access;
+        // Handlers have a copy of the state.
+        self.router = router(self.state.clone());
         self
     }
 
@@ -279,9 +248,13 @@ impl Http {
         &self,
         mut request: Request<Incoming>,
     ) -> (Route, Result<Response<Body>, Problem>) {
+        let access = &self.state.access;
+        if !access.is_on() && request.headers().contains_key(header::AUTHORIZATION) {
+            // The first token may just have been made.
+            access.reread_for_unknown(&self.state.service).await;
+        }
         let caller = match admission::admit(&self.state, &self.origin, &request) {
             Err(Refused::UnknownToken) => {
-                let access = &self.state.access;
                 if access.reread_for_unknown(&self.state.service).await {
                     admission::admit(&self.state, &self.origin, &request)
                 } else {
@@ -298,10 +271,9 @@ impl Http {
         let act = Act::of(&self.state, &self.origin, &caller, &request);
         request.extensions_mut().insert(caller);
         let (route, answer) = self.route(request).await;
-        if let Some(act) = act
-            && answer.as_ref().is_ok_and(|answer| answer.status().is_success())
-        {
-            act.record(&self.state).await;
+        let done = answer.as_ref().ok().filter(|answer| answer.status().is_success());
+        if let (Some(act), Some(subject)) = (act, done.map(|it| it.extensions().get().cloned())) {
+            act.record(&self.state, subject).await;
         }
         (route, answer)
     }
@@ -358,6 +330,44 @@ impl Http {
             None => Ok(answer),
         }
     }
+}
+
+/// All routes that are not answered by hand.
+fn router(state: State) -> Router {
+    Router::new()
+        .route("/v1/spaces", get(spaces::list))
+        .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
+        .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
+        .route("/v1/spaces/{space}/keys/{key}", get(explain::explain).delete(used::retire))
+        .route("/v1/spaces/{space}/aliases", get(aliases::list))
+        .route(
+            "/v1/spaces/{space}/aliases/{alias}",
+            get(aliases::show).put(aliases::put).delete(aliases::delete),
+        )
+        .route("/v1/spaces/{space}/digests", post(digests::post))
+        .route("/v1/spaces/{space}/used", get(used::list))
+        // Answered above, as it streams.
+        .route("/v1/spaces/{space}/pool", post(problem::method_not_allowed))
+        .route("/v1/leases", get(audit::leases))
+        .route("/v1/instances", get(audit::instances))
+        .route("/v1/acts", get(tokens::acts))
+        .route("/v1/tokens", get(tokens::list).post(tokens::create))
+        .route("/v1/tokens/{name}", get(tokens::show).delete(tokens::revoke))
+        .route("/v1/tokens/{name}/rotate", post(tokens::rotate))
+        // Answered above; it is here so that a wrong method is not reported as a wrong path.
+        .route("/get-key", get(problem::method_not_allowed))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::json))
+        .route("/docs", get(docs::page))
+        .route("/docs/style.css", get(docs::style))
+        .route("/docs/script.js", get(docs::script))
+        .route("/", get(docs::home))
+        .route("/v1/{*rest}", any(problem::not_found))
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::method_not_allowed)
+        .with_state(state)
 }
 
 /// An answer whose bytes are ready.

@@ -77,7 +77,8 @@ async fn shake_hands(
     served: &Served,
 ) -> Result<Box<TlsStream<TcpStream>>, BoxError> {
     let activity = &served.activity;
-    let mut handshake = pin!(async {
+    // On the heap, so that a connection does not keep the room of its handshake.
+    let mut handshake = Box::pin(async {
         // The limit for silence holds until the first byte.
         stream.peek(&mut [0]).await?;
         activity.shakes_hands(true);

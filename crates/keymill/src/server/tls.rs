@@ -301,7 +301,7 @@ fn verifier(
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .allow_unauthenticated()
         .build();
-    Ok(verifier.map_err(|error| refuse(error.to_string()))?)
+    verifier.map_err(|error| refuse(error.to_string()))
 }
 
 /// The names that a certificate is for. One that cannot be read has none.

@@ -40,7 +40,7 @@ impl Authority {
 
     /// A certificate for a server on this machine.
     pub(crate) fn server(&self) -> Pair {
-        self.sign(CertificateParams::new(vec!["localhost".to_owned()]).unwrap())
+        self.sign(&CertificateParams::new(vec!["localhost".to_owned()]).unwrap())
     }
 
     /// A certificate for a client of these names.
@@ -48,10 +48,10 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.subject_alt_names = names;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(params)
+        self.sign(&params)
     }
 
-    fn sign(&self, params: CertificateParams) -> Pair {
+    fn sign(&self, params: &CertificateParams) -> Pair {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
         Pair { certificate, key: key.serialize_pem() }

@@ -18,6 +18,7 @@ mod settings;
 mod spaces;
 mod stores;
 mod take;
+mod tokens;
 mod tuning;
 mod unknown;
 mod untouched;

@@ -87,7 +87,8 @@ async fn a_header_begun_behind_a_request_has_the_time_of_headers_and_not_the_idl
     let limits =
         ServerLimits { header_time_max: Duration::from_millis(100), ..ServerLimits::default() };
     let instance = Instance::start_with(limits).await;
-    let post = "PUT /v1/spaces/default HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}";
+    let post = "PUT /v1/spaces/default HTTP/1.1\r\nhost: localhost\r\n\
+                content-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     for request in [HEALTHZ, post] {
         let mut stream = TcpStream::connect(instance.address).await.unwrap();
         stream.write_all(format!("{request}GET /healthz HT").as_bytes()).await.unwrap();
@@ -143,7 +144,8 @@ async fn a_request_under_way_is_answered_however_short_the_idle_time() {
     let mut instance = Instance::start_with(limits).await;
     // Its body comes late: longer than many idle periods, and across the beginning of a stop.
     let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    let head = "PUT /v1/spaces/late HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
+    let head = "PUT /v1/spaces/late HTTP/1.1\r\nhost: localhost\r\n\
+                content-type: application/json\r\ncontent-length: 2\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     instance.stop.take().unwrap().send(()).unwrap();

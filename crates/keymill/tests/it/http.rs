@@ -3,16 +3,21 @@
 mod aliases;
 mod ask;
 mod audit;
+mod browsers;
+mod callers;
 mod contract;
 mod digests;
 mod docs;
 mod ids;
 mod input;
 mod instance;
+mod limits;
 mod lists;
 mod methods;
+mod over_http2;
 mod pieces;
 mod requests;
+mod rights;
 mod spaces;
 mod take;
 
@@ -111,10 +116,46 @@ impl Instance {
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         let len = body.len();
+        // A test that says nothing else means JSON.
+        let is_json = body.starts_with(['{', '[']) && !headers.contains("content-type");
+        let label = if is_json { "content-type: application/json\r\n" } else { "" };
         self.ask(&format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {len}\r\n{label}{headers}\r\n{body}"
         ))
         .await
+    }
+
+    /// The same with a token.
+    pub(crate) async fn send_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> Answer {
+        let headers = format!("authorization: Bearer {token}\r\n{headers}");
+        self.send(method, path, &headers, body).await
+    }
+
+    pub(crate) async fn call_as(&self, token: &str, method: &str, path: &str) -> Answer {
+        self.send_as(token, method, path, "", "").await
+    }
+
+    /// Makes the first token, which may do everything; its text.
+    pub(crate) async fn admin(&self) -> String {
+        self.token_by("", &serde_json::json!({"name": "admin", "allow": ["admin:*"]})).await
+    }
+
+    /// Makes a token; its text.
+    #[track_caller]
+    pub(crate) fn token_by(&self, admin: &str, ask: &Value) -> impl Future<Output = String> {
+        let (headers, body) = ("content-type: application/json\r\n", ask.to_string());
+        async move {
+            let made = self.send_as(admin, "POST", "/v1/tokens", headers, &body).await;
+            assert_eq!(made.status, 201, "{body}: {}", made.body);
+            made.json()["token"].as_str().unwrap().to_owned()
+        }
     }
 
     pub(crate) async fn put(&self, space: &str, body: &Value) -> Answer {

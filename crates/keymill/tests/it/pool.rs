@@ -68,7 +68,8 @@ async fn own_keys_are_imported_line_by_line_and_handed_out() {
     }
     body += "1111111111111111111111111111111111111111111111111111111111111111111111\n44";
     assert!(body.len() > 8_192);
-    let report = instance.send("POST", "/v1/spaces/pool/pool", "", &body).await.json();
+    let plain = "content-type: text/plain\r\n";
+    let report = instance.send("POST", "/v1/spaces/pool/pool", plain, &body).await.json();
     assert_eq!((&report["imported"], &report["refused_count"]), (&json!(2_004), &json!(3)));
     let lines: Vec<(&Value, &str)> = report["refused"]
         .as_array()
@@ -82,7 +83,7 @@ async fn own_keys_are_imported_line_by_line_and_handed_out() {
         assert_eq!(**line, json!(number), "{lines:?}");
         assert!(reason.contains(says), "{reason}");
     }
-    let again = instance.send("POST", "/v1/spaces/pool/pool", "", "11\n22\n").await.json();
+    let again = instance.send("POST", "/v1/spaces/pool/pool", plain, "11\n22\n").await.json();
     assert_eq!((&again["imported"], &again["already_there"]), (&json!(0), &json!(2)));
     let state = async |key: &str| {
         let known = instance.call("GET", &format!("/v1/spaces/pool/keys/{key}")).await.json();
@@ -94,7 +95,7 @@ async fn own_keys_are_imported_line_by_line_and_handed_out() {
         answer["keys"].as_array().unwrap().iter().map(|key| key.as_str().unwrap()).collect();
     assert!(["11", "22", "33", "44"].iter().all(|own| keys.contains(own)), "{answer}");
     assert_eq!(state("33").await, "issued");
-    let wrong = instance.send("POST", "/v1/spaces/default/pool", "", "a\n").await;
+    let wrong = instance.send("POST", "/v1/spaces/default/pool", plain, "a\n").await;
     wrong.is_problem(409, "wrong_kind", "has no pool");
 }
 

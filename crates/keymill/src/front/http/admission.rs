@@ -11,6 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use super::browser::{BrowserRules, Foreign};
 use super::needs::{self, Need};
 use super::origin::Origin;
+use super::single::Paid;
 use super::{Body, Problem, State, full};
 use crate::access::limits::Exceeded;
 use crate::access::{Caller, Denied};
@@ -37,24 +38,40 @@ pub(super) fn admit<B>(
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     let default = &state.default_space.name;
     let need = needs::of(method, uri.path(), uri.query(), default);
-    let bearer = bearer(headers).map_err(Refused::Problem)?;
+    let is_on = state.access.is_on();
+    // Where no token is needed, the header may be for somebody else, such as a proxy that asks for a password.
+    let is_needed = is_on && !matches!(need, Need::Nothing | Need::Page);
+    let bearer = match bearer(headers) {
+        Err(problem) if is_needed => return Err(Refused::Problem(problem)),
+        sent => sent.unwrap_or_default(),
+    };
     // A browser adds no token by itself: who has one was not sent here by a page. But pages, health checks
     // and callers without a token may have been.
-    if need != Need::Nothing && (bearer.is_none() || !state.access.is_on()) {
+    if need != Need::Nothing && (bearer.is_none() || !is_on) {
         check_browser(&state.browser_rules.load(), request)?;
     }
-    let wanted = match &need {
-        // Whoever has a token is told more.
-        Need::Nothing if bearer.is_none() => return Ok(Caller::nobody(state.access.is_on())),
-        Need::Page => return Ok(Caller::nobody(state.access.is_on())),
-        Need::Nothing | Need::Token => None,
-        Need::Right(right, space) => Some((*right, space.as_deref())),
-    };
+    // A take that could not be answered at once comes here a second time, and is counted once.
+    let is_counted = request.extensions().get::<Paid>().is_some();
     let address = || {
+        if is_counted {
+            return None;
+        }
         let client = origin.client(headers, &state.address_rules.load())?;
         Some(counted_as(client.0))
     };
-    let admitted = state.access.admit(bearer, origin.certificate_names(), wanted, address);
+    let certificate = origin.certificate_names();
+    let wanted = match &need {
+        // Whoever has a token is told more. With a wrong one, a probe is still answered: an instance must not
+        // be restarted because a token has expired.
+        Need::Nothing if is_on && (bearer.is_some() || !certificate.is_empty()) => {
+            let known = state.access.admit(bearer, certificate, None, address);
+            return Ok(known.unwrap_or_else(|_| Caller::nobody(is_on)));
+        }
+        Need::Nothing | Need::Page => return Ok(Caller::nobody(is_on)),
+        Need::Token => None,
+        Need::Right(right, space) => Some((*right, space.as_deref())),
+    };
+    let admitted = state.access.admit(bearer, certificate, wanted, address);
     admitted.map_err(|denied| match denied {
         Denied::UnknownToken => Refused::UnknownToken,
         denied => Refused::Problem(problem(denied)),

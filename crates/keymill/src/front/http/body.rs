@@ -61,13 +61,18 @@ fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
 
 /// Refuses a body that is not labelled as JSON.
 pub(super) fn check_label(headers: &HeaderMap) -> Result<(), Problem> {
+    check_label_is("application/json", headers)
+}
+
+/// Refuses a body that is not labelled as this.
+pub(super) fn check_label_is(wanted: &str, headers: &HeaderMap) -> Result<(), Problem> {
     let label = headers.get(header::CONTENT_TYPE).and_then(|label| label.to_str().ok());
     let label = label.unwrap_or_default();
     let kind = label.split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case("application/json") {
+    if kind.eq_ignore_ascii_case(wanted) {
         return Ok(());
     }
-    Err(Problem::unsupported_media_type(kind))
+    Err(Problem::unsupported_media_type(wanted, kind))
 }
 
 /// What is wrong with a body that could not be read as a `T`.

@@ -9,7 +9,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -56,7 +56,7 @@ impl BrowserRules {
         if origin.is_some_and(|origin| self.is_allowed(origin)) {
             return Ok(());
         }
-        let is_own = match site.map(|site| site.as_bytes()) {
+        let is_own = match site.map(HeaderValue::as_bytes) {
             Some(site) => matches!(site, b"same-origin" | b"none"),
             None => origin.is_some_and(|origin| is_same(origin, host)),
         };
@@ -99,8 +99,6 @@ fn is_loopback(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
-
     use super::*;
 
     #[test]

@@ -57,8 +57,8 @@ pub(super) const CODES: &[Entry] = &[
     entry(
         "unsupported_media_type",
         415,
-        "The body is not labelled as JSON.",
-        "Send the header `Content-Type: application/json`.",
+        "The body is not labelled as what the operation takes: JSON, or plain text for an import.",
+        "Send the header that `detail` names: `Content-Type: application/json` or `text/plain`.",
     ),
     entry(
         "bad_host",

@@ -139,10 +139,10 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
     if operation.get("requestBody").is_some() {
         refuse(operation, "400", &["bad_body"]);
         refuse(operation, "408", &["body_too_slow"]);
+        refuse(operation, "415", &["unsupported_media_type"]);
         // An import has no limit: its lines are read as they come.
         if id != "import_keys" {
             refuse(operation, "413", &["body_too_large"]);
-            refuse(operation, "415", &["unsupported_media_type"]);
             refuse(operation, "503", &["too_many_large_bodies", "too_many_large_answers"]);
         }
         operation["requestBody"]["required"] =

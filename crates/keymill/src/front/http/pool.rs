@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::{Request, Response};
 use keymill_engine::operations::{Import, ImportInto};
 use percent_encoding::percent_decode_str;
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::params::no_query;
 use super::request_body::BODY_TIME_MAX;
-use super::{Body, Problem, State, check_encoding, full};
+use super::{Body, Problem, State, body, check_encoding, full};
 
 /// How long an import may take.
 const IMPORT_TIME_MAX: Duration = Duration::from_secs(3_600);
@@ -87,6 +87,9 @@ pub(super) async fn post(
 ) -> Result<Response<Body>, Problem> {
     check_encoding(request.uri())?;
     no_query(request.uri())?;
+    if !request.body().is_end_stream() {
+        body::check_label_is("text/plain", request.headers())?;
+    }
     let space = percent_decode_str(encoded_name).decode_utf8_lossy().into_owned();
     let mut import = Import::new(&state.service, &space, ImportInto::Pool, LINES);
     state.service.check_pool(&space).await?;
@@ -94,11 +97,11 @@ pub(super) async fn post(
         return Err(Problem::too_many_imports());
     };
     let deadline = Instant::now() + IMPORT_TIME_MAX;
-    let mut body = request.into_body();
+    let mut lines = request.into_body();
     let mut rate = Rate::default();
     loop {
         let asked_at = Instant::now();
-        let frame = timeout_at(deadline.min(asked_at + BODY_TIME_MAX), body.frame());
+        let frame = timeout_at(deadline.min(asked_at + BODY_TIME_MAX), lines.frame());
         match frame.await.map_err(|_| Problem::body_too_slow())? {
             None => break,
             Some(Err(error)) => return Err(Problem::bad_request("bad_body", error.to_string())),

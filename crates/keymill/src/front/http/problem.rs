@@ -2,6 +2,7 @@
 //!
 //! The one place where errors of the service become HTTP.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -40,13 +41,19 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<Box<str>>,
     #[serde(skip)]
-    retry_after: Option<u32>,
-    /// With `rate_limited`: how many in how many seconds.
+    retry_after: Option<NonZeroU32>,
+    /// Boxed, so that every answer that may be a problem stays small.
     #[serde(skip)]
-    rate_limit: Option<(u64, u32)>,
-    /// What only the log may contain: hosts, paths, messages of a driver.
-    #[serde(skip)]
+    aside: Option<Box<Aside>>,
+}
+
+/// What few problems have.
+#[derive(Debug, Clone, Default)]
+struct Aside {
+    /// What only the log may tell: hosts, paths, a driver's words.
     cause: Option<Box<str>>,
+    /// With `rate_limited`: how many in how many seconds.
+    rate_limit: Option<(u64, u32)>,
 }
 
 impl Problem {
@@ -61,8 +68,7 @@ impl Problem {
             differences: Box::default(),
             request_id: None,
             retry_after: None,
-            rate_limit: None,
-            cause: None,
+            aside: None,
         }
     }
 
@@ -93,12 +99,11 @@ impl Problem {
         Problem::bad_request("bad_body", detail)
     }
 
-    pub(super) fn unsupported_media_type(found: &str) -> Problem {
+    pub(super) fn unsupported_media_type(wanted: &str, found: &str) -> Problem {
         let found =
             if found.is_empty() { "has none".to_owned() } else { format!("says `{found}`") };
-        let detail = format!(
-            "the body must have the header `Content-Type: application/json`, but this one {found}"
-        );
+        let detail =
+            format!("the body must have the header `Content-Type: {wanted}`, but this one {found}");
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
     }
 
@@ -110,7 +115,7 @@ impl Problem {
     pub(super) fn too_many_imports() -> Problem {
         let detail = "too many imports are running; try again later".to_owned();
         let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_imports", detail);
-        problem.retry_after = Some(10);
+        problem.retry_after = NonZeroU32::new(10);
         problem
     }
 
@@ -120,7 +125,7 @@ impl Problem {
             .to_owned();
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_large_answers", detail);
-        problem.retry_after = Some(5);
+        problem.retry_after = NonZeroU32::new(5);
         problem
     }
 
@@ -130,7 +135,7 @@ impl Problem {
             .to_owned();
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_large_bodies", detail);
-        problem.retry_after = Some(5);
+        problem.retry_after = NonZeroU32::new(5);
         problem
     }
 
@@ -164,8 +169,8 @@ impl Problem {
     pub(super) fn rate_limited(detail: String, wait: Duration, limit: u64, window: u32) -> Problem {
         let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail);
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        problem.retry_after = Some(u32::try_from(seconds.max(1)).unwrap_or(u32::MAX));
-        problem.rate_limit = Some((limit, window));
+        problem.retry_after = NonZeroU32::new(u32::try_from(seconds.max(1)).unwrap_or(u32::MAX));
+        problem.aside = Some(Box::new(Aside { rate_limit: Some((limit, window)), cause: None }));
         problem
     }
 
@@ -175,7 +180,7 @@ impl Problem {
                       (tokens_max_age_seconds); try again"
                 .to_owned();
         let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "tokens_stale", detail);
-        problem.retry_after = Some(5);
+        problem.retry_after = NonZeroU32::new(5);
         problem
     }
 
@@ -188,7 +193,7 @@ impl Problem {
         let detail = "all connections of this instance are in use; try again later".to_owned();
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
-        problem.retry_after = Some(2);
+        problem.retry_after = NonZeroU32::new(2);
         problem
     }
 
@@ -198,7 +203,7 @@ impl Problem {
 
     /// What the log says about it.
     pub(super) fn cause(&self) -> Option<&str> {
-        self.cause.as_deref()
+        self.aside.as_ref()?.cause.as_deref()
     }
 
     /// The answer that carries this problem. Its body is written when the request ID is known, which is
@@ -208,14 +213,15 @@ impl Problem {
         *answer.status_mut() =
             StatusCode::from_u16(self.status).expect("made from a status of hyper's");
         if let Some(seconds) = self.retry_after {
-            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds.get().into());
         }
         if self.status == StatusCode::UNAUTHORIZED.as_u16() {
             let scheme = HeaderValue::from_static("Bearer realm=\"keymill\"");
             answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
-        if let Some((limit, window)) = self.rate_limit {
-            let wait = self.retry_after.unwrap_or(1);
+        let rate_limit = self.aside.as_ref().and_then(|aside| aside.rate_limit);
+        if let Some((limit, window)) = rate_limit {
+            let wait = self.retry_after.map_or(1, NonZeroU32::get);
             for (name, text) in [
                 ("ratelimit-policy", format!("\"default\";q={limit};w={window}")),
                 ("ratelimit", format!("\"default\";r=0;t={wait}")),
@@ -278,14 +284,15 @@ impl From<ServiceError> for Problem {
             ServiceError::Broken(_) => (S::INTERNAL_SERVER_ERROR, "store_broken"),
         };
         let mut problem = Problem::new(status, code, detail);
-        problem.cause = cause.map(String::into);
+        problem.aside =
+            cause.map(|cause| Box::new(Aside { cause: Some(cause.into()), rate_limit: None }));
         problem.retry_after = match error {
             // Only an operator can reopen the keyspace, so there is no hurry.
-            ServiceError::RolledBack(_) => Some(30),
+            ServiceError::RolledBack(_) => NonZeroU32::new(30),
             ServiceError::NoKeysReady { .. }
             | ServiceError::NoWorker(_)
             | ServiceError::PoolFilling { .. }
-            | ServiceError::StoreUnavailable(_) => Some(1),
+            | ServiceError::StoreUnavailable(_) => NonZeroU32::new(1),
             _ => None,
         };
         match error {

@@ -84,7 +84,10 @@ impl Http {
             _ => return None,
         };
         checks::check(&self.origin, request).ok()?;
-        if request.headers().contains_key(header::ORIGIN) {
+        let headers = request.headers();
+        // Pages of other origins, and whoever may have brought the first token.
+        let is_first = || headers.contains_key(header::AUTHORIZATION) && !self.state.access.is_on();
+        if headers.contains_key(header::ORIGIN) || is_first() {
             return None;
         }
         let caller = admission::admit(&self.state, &self.origin, request).ok()?;

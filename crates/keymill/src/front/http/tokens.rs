@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
+use axum::{Extension, Json};
 use bytes::Bytes;
 use hyper::{Request, StatusCode, Uri};
 use jiff::{SignedDuration, Timestamp};
@@ -181,7 +181,7 @@ pub(super) async fn create(
     sender: Sender,
     uri: Uri,
     body: Bytes,
-) -> Result<(StatusCode, Json<MadeToken>), Problem> {
+) -> Result<(StatusCode, Extension<Subject>, Json<MadeToken>), Problem> {
     no_query(&uri)?;
     let NewToken { name, allow, expires_at, rate, quota, certificate } = body::object(&body)?;
     let ask = TokenAsk { name, allow, expires_at, rate, quota, certificate };
@@ -189,7 +189,9 @@ pub(super) async fn create(
     let (record, text) =
         issue::create(&state.service, &ask, by, &state.access.configured_names()).await?;
     learn(&state).await;
-    Ok((StatusCode::CREATED, Json(MadeToken { token: text.to_string(), view: record.into() })))
+    let subject = Extension(Subject(record.name.clone()));
+    let made = Json(MadeToken { token: text.to_string(), view: record.into() });
+    Ok((StatusCode::CREATED, subject, made))
 }
 
 /// Gives a token a new text. The old one stays valid for the overlap.
@@ -270,6 +272,10 @@ pub(super) async fn acts(Shared(state): Shared<State>, uri: Uri) -> Result<Page<
     Ok(Page::new(&uri, next.clone().as_deref(), Acts { acts, next }))
 }
 
+/// What an act was about, where its path does not tell.
+#[derive(Debug, Clone)]
+pub(super) struct Subject(String);
+
 /// What an administrator is about to do, for the record.
 pub(super) struct Act {
     by: String,
@@ -297,8 +303,11 @@ impl Act {
     }
 
     /// Puts it on record. It has happened, so a failure is only reported.
-    pub(super) async fn record(self, state: &State) {
-        let Act { by, from, what } = self;
+    pub(super) async fn record(self, state: &State, subject: Option<Subject>) {
+        let Act { by, from, mut what } = self;
+        if let Some(Subject(name)) = subject {
+            what = format!("{what} {name}");
+        }
         if let Err(error) = state.service.record_act(&by, &from, &what).await {
             tracing::error!(
                 by,

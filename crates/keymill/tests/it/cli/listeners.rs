@@ -26,8 +26,15 @@ fn health(mut stream: impl Read + Write) -> String {
 #[test]
 fn listeners_are_a_repeated_flag_a_variable_with_commas_or_a_list_in_the_file() {
     let place = Place::new();
-    let flags =
-        ["serve", "--listen", "127.0.0.1:0", "--listen", "unix:a.sock", "--admin-listen", "unix:b.sock"];
+    let flags = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--listen",
+        "unix:a.sock",
+        "--admin-listen",
+        "unix:b.sock",
+    ];
     let mut serve = place.command(&flags);
     let mut server = serve.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(server.stderr.take().unwrap()).lines();
@@ -38,7 +45,11 @@ fn listeners_are_a_repeated_flag_a_variable_with_commas_or_a_list_in_the_file() 
         .map(|name| health(UnixStream::connect(place.path().join(name)).unwrap()));
     server.kill().unwrap();
     server.wait().unwrap();
-    for line in ["  listening  http://127.0.0.1:", "\n  listening  unix:a.sock", "\n  admin      unix:b.sock"] {
+    for line in [
+        "  listening  http://127.0.0.1:",
+        "\n  listening  unix:a.sock",
+        "\n  admin      unix:b.sock",
+    ] {
         assert!(greeting.contains(line), "`{line}` is not in\n{greeting}");
     }
     assert_eq!(answers, ["HTTP/1.1 200 OK"; 2]);
@@ -103,7 +114,10 @@ fn files_that_cannot_be_used_are_refused_at_the_start() {
             "tls_certificate = \"tls.pem\"\ntls_key = \"other.key\"",
             "the key in other.key does not belong to the certificate in tls.pem",
         ),
-        ("tls_certificate = \"gone\"\ntls_key = \"tls.key\"", "tls_certificate: gone: No such file"),
+        (
+            "tls_certificate = \"gone\"\ntls_key = \"tls.key\"",
+            "tls_certificate: gone: No such file",
+        ),
         (
             "tls_certificate = \"tls.key\"\ntls_key = \"tls.key\"",
             "tls_certificate: tls.key: it holds no certificate in PEM format",
@@ -119,7 +133,10 @@ fn files_that_cannot_be_used_are_refused_at_the_start() {
     ] {
         std::fs::write(place.path().join("keymill.toml"), settings).unwrap();
         place.fails(&["serve", "--listen", "127.0.0.1:0"], 1, says);
+        place.fails(&["config", "check"], 1, says);
     }
+    // Commands that do not serve need not be able to read a key.
+    place.ok(&["take"]);
 }
 
 /// Starts a server with this pair, and an authority for clients.
@@ -134,7 +151,11 @@ fn secured(pair: &Pair, client_ca: &str) -> Server {
 }
 
 /// Asks for health over TLS; an error where no hands are shaken.
-fn health_over_tls(server: &Server, authority: &Authority, pair: Option<&Pair>) -> std::io::Result<()> {
+fn health_over_tls(
+    server: &Server,
+    authority: &Authority,
+    pair: Option<&Pair>,
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -35,8 +35,14 @@ impl Server {
 
     /// With these flags.
     pub(super) fn start_in(place: Place, flags: &[&str]) -> Server {
+        Server::start_with(place, flags, &[])
+    }
+
+    /// With these variables, too.
+    pub(super) fn start_with(place: Place, flags: &[&str], variables: &[(&str, &str)]) -> Server {
         let mut command = place.command(&[&["serve"], flags].concat());
-        command.env("KEYMILL_LOG_FORMAT", "json").stderr(Stdio::piped());
+        command.env("KEYMILL_LOG_FORMAT", "json").envs(variables.iter().copied());
+        command.stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (lines, written) = (BufReader::new(child.stderr.take().unwrap()).lines(), log.clone());
@@ -55,7 +61,7 @@ impl Server {
         server
     }
 
-    fn write_settings(&self, settings: &str) {
+    pub(super) fn write_settings(&self, settings: &str) {
         std::fs::write(self.place.path().join("keymill.toml"), settings).unwrap();
     }
 
@@ -80,7 +86,7 @@ impl Server {
     }
 
     /// Asks for something; the answer as it came.
-    fn ask(&self, method: &str, path: &str, headers: &str) -> String {
+    pub(super) fn ask(&self, method: &str, path: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n"
@@ -257,7 +263,11 @@ fn a_hangup_changes_the_limits_of_bodies_and_of_the_connections_of_an_address() 
     let server = Server::start(&settings("body_max_bytes = 100\n"));
     let put = |len: usize| {
         let body = format!("{{{}}}", " ".repeat(len - 2));
-        server.ask("PUT", "/v1/spaces/links", &format!("content-length: {len}\r\n\r\n{body}"))
+        server.ask(
+            "PUT",
+            "/v1/spaces/links",
+            &format!("content-type: application/json\r\ncontent-length: {len}\r\n\r\n{body}"),
+        )
     };
     // Refused before the body is read, which is therefore not sent.
     let refuses = |len: usize| {

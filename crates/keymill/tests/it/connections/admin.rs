@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An instance with an admin listener, and the address of that.
 async fn start(limits: ServerLimits) -> (Instance, std::net::SocketAddr) {
     let local = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
-    let listeners = Listeners::bind(&[local.clone()], Some(&local)).await.unwrap();
+    let listeners = Listeners::bind(std::slice::from_ref(&local), Some(&local)).await.unwrap();
     let Some(Endpoint::Tcp(admin)) = listeners.admin().unwrap() else { panic!("{listeners:?}") };
     (Instance::start_at(listeners, None, limits).await, admin)
 }

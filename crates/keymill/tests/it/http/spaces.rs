@@ -32,11 +32,16 @@ async fn a_space_is_made_once_and_the_same_again_is_welcome() {
 }
 
 #[tokio::test]
-async fn a_body_counts_whatever_it_is_labelled_as() {
+async fn a_body_that_is_not_labelled_as_json_is_refused_and_not_ignored() {
     let instance = Instance::start().await;
-    let form = "content-type: application/x-www-form-urlencoded\r\n";
-    let made = instance.send("PUT", "/v1/spaces/nine", form, "{\"length\":9}").await;
-    assert_eq!((made.status, &made.json()["length"]), (201, &json!(9)));
+    for kind in
+        ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x"]
+    {
+        let label = format!("content-type: {kind}\r\n");
+        let refused = instance.send("PUT", "/v1/spaces/nine", &label, "{\"length\":9}").await;
+        refused.is_problem(415, "unsupported_media_type", "application/json");
+    }
+    instance.call("GET", "/v1/spaces/nine").await.is_problem(404, "unknown_space", "nine");
     let made = instance.call("PUT", "/v1/spaces/plain").await;
     assert_eq!(
         (made.status, &made.json()["length"]),

@@ -1,0 +1,476 @@
+//! Who may do what over HTTP: one table of every endpoint and what it needs.
+//!
+//! An endpoint without a row fails the first test. The other tests walk the table: whoever has no valid token
+//! gets 401, whoever has the wrong one 403, both without a word on what exists; the right one gets past.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use keymill::access::secret_text;
+use keymill_engine::operations::{TokenRecord, TokenSecret};
+use serde_json::{Value, json};
+
+use super::{Answer, Instance};
+
+use Needs::{All, In, Nothing, Page, Token};
+
+/// What an endpoint needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Nothing: it is for probes.
+    Nothing,
+    /// No token: it holds nothing secret.
+    Page,
+    /// Any token: there is nothing.
+    Token,
+    /// A right in every keyspace.
+    All(&'static str),
+    /// A right in the keyspace that the request names.
+    In(&'static str),
+}
+
+/// Method, route, a request of it and its body, and what it needs.
+type Row = (&'static str, &'static str, &'static str, &'static str, Needs);
+
+const RIGHTS: [&str; 4] = ["take", "name", "read", "admin"];
+
+/// Every endpoint. The keyspaces in it begin with `shop-`.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    ("GET", "/healthz", "/healthz", "", Nothing),
+    ("GET", "/readyz", "/readyz", "", Nothing),
+    ("GET", "/", "/", "", Page),
+    ("GET", "/docs", "/docs", "", Page),
+    ("GET", "/docs/style.css", "/docs/style.css", "", Page),
+    ("GET", "/docs/script.js", "/docs/script.js", "", Page),
+    ("GET", "/openapi.json", "/openapi.json", "", Page),
+    ("ANY", "/v1/{*rest}", "/v1/nowhere", "", Token),
+    ("GET", "/metrics", "/metrics", "", All("read")),
+    ("GET", "/v1/spaces", "/v1/spaces", "", All("read")),
+    ("GET", "/v1/leases", "/v1/leases", "", All("read")),
+    ("GET", "/v1/instances", "/v1/instances", "", All("read")),
+    ("GET", "/v1/acts", "/v1/acts", "", All("admin")),
+    ("GET", "/v1/tokens", "/v1/tokens", "", All("admin")),
+    ("POST", "/v1/tokens", "/v1/tokens", r#"{"name":"made","allow":["take:x"]}"#, All("admin")),
+    ("GET", "/v1/tokens/{name}", "/v1/tokens/victim", "", All("admin")),
+    ("POST", "/v1/tokens/{name}/rotate", "/v1/tokens/victim/rotate", "{}", All("admin")),
+    ("DELETE", "/v1/tokens/{name}", "/v1/tokens/victim", "", All("admin")),
+    ("GET", "/get-key", "/get-key?space=shop-links", "", In("take")),
+    ("POST", "/v1/spaces/{space}/keys", "/v1/spaces/shop-links/keys", "", In("take")),
+    ("POST", "/v1/spaces/{space}/keys", "/v1/spaces/shop-links/keys?count=2", "", In("take")),
+    ("POST", "/v1/spaces/{space}/keys", "/v1/spaces/shop-links/keys", "{\"count\":2}", In("take")),
+    ("GET", "/v1/spaces/{space}", "/v1/spaces/shop-links", "", In("read")),
+    ("PUT", "/v1/spaces/{space}", "/v1/spaces/shop-links", "{}", In("admin")),
+    ("GET", "/v1/spaces/{space}/keys/{key}", "/v1/spaces/shop-links/keys/0000000", "", In("read")),
+    ("DELETE", "/v1/spaces/{space}/keys/{key}", "/v1/spaces/shop-links/keys/0000000", "", In("name")),
+    ("GET", "/v1/spaces/{space}/aliases", "/v1/spaces/shop-links/aliases", "", In("read")),
+    ("PUT", "/v1/spaces/{space}/aliases/{alias}", "/v1/spaces/shop-links/aliases/b", "{}", In("name")),
+    ("GET", "/v1/spaces/{space}/aliases/{alias}", "/v1/spaces/shop-links/aliases/a", "", In("read")),
+    ("DELETE", "/v1/spaces/{space}/aliases/{alias}", "/v1/spaces/shop-links/aliases/a", "", In("name")),
+    ("POST", "/v1/spaces/{space}/digests", "/v1/spaces/shop-urls/digests", r#"{"input":"x"}"#, In("name")),
+    ("POST", "/v1/spaces/{space}/pool", "/v1/spaces/shop-pool/pool", "abc1234\n", In("admin")),
+    ("GET", "/v1/spaces/{space}/used", "/v1/spaces/shop-pool/used", "", In("read")),
+];
+
+#[tokio::test]
+async fn every_endpoint_has_a_row() {
+    let rows: BTreeSet<(String, String)> =
+        ROWS.iter().map(|row| (row.0.to_owned(), row.1.to_owned())).collect();
+    let routed = routes_in(include_str!("../../../src/front/http.rs"));
+    assert!(routed.len() > 25, "{routed:?}");
+    assert_eq!(rows, routed, "the table has a row for every route, and no other");
+    let api = Instance::start().await.call("GET", "/openapi.json").await.json();
+    for (path, methods) in api["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let row = (method.to_uppercase(), path.clone());
+            assert!(rows.contains(&row), "{row:?} is described and has no row");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_valid_token_everything_is_refused_alike() {
+    let guarded = Guarded::start().await;
+    let wrong = guarded.wrong_tokens().await;
+    let before = guarded.everything().await;
+    for row in rows_with(|needs| !matches!(needs, Nothing | Page)) {
+        for (why, headers) in &wrong {
+            let refusal = guarded.send(row, row.2, headers).await;
+            refusal.is_problem(401, "unauthorized", "token");
+            assert!(refusal.header("www-authenticate").unwrap().starts_with("bearer"), "{row:?}");
+            let elsewhere = guarded.send(row, &nowhere(row), headers).await;
+            assert_eq!(told(&refusal), told(&elsewhere), "{why}: {row:?}");
+        }
+    }
+    assert_eq!(guarded.everything().await, before, "something was taken or changed");
+}
+
+#[tokio::test]
+async fn a_token_without_the_right_is_refused_alike_wherever_it_has_others() {
+    let guarded = Guarded::start().await;
+    let mut wrong = BTreeMap::new();
+    for right in RIGHTS {
+        let others = RIGHTS.iter().filter(|it| **it != right && **it != "admin");
+        let others: Vec<String> = others.map(|other| format!("{other}:*")).collect();
+        let name = |kind: &str| format!("{right}-{kind}");
+        let others = guarded.token(&name("others"), &others).await;
+        let elsewhere = ["other", "shop", "shop-link", "shop-linksx", "shop-l", "shop-links-*"];
+        let elsewhere = format!("{right}:{}", elsewhere.join(","));
+        let elsewhere = [elsewhere, "admin:other-*".to_owned()];
+        let elsewhere = guarded.token(&name("elsewhere"), &elsewhere).await;
+        // Every keyspace there is is still not every keyspace.
+        let some = [format!("{right}:shop-*,d*"), "admin:shop-*".to_owned()];
+        let some = guarded.token(&name("some"), &some).await;
+        wrong.insert(right, (others, elsewhere, some));
+    }
+    let before = guarded.everything().await;
+    for row in rows_with(|needs| matches!(needs, All(_) | In(_))) {
+        let (All(right) | In(right)) = row.4 else { unreachable!("they were chosen") };
+        let (others, elsewhere, some) = &wrong[right];
+        let tokens = match row.4 {
+            In(_) => vec![others, elsewhere],
+            _ => vec![others, elsewhere, some],
+        };
+        for token in tokens {
+            let headers = bearer(token);
+            let refusal = guarded.send(row, row.2, &headers).await;
+            assert_eq!(refusal.status, 403, "{row:?}: {}", refusal.body);
+            refusal.is_problem(403, "forbidden", "the token does not allow this");
+            let elsewhere = guarded.send(row, &nowhere(row), &headers).await;
+            assert_eq!(told(&refusal), told(&elsewhere), "{row:?}");
+        }
+    }
+    assert_eq!(guarded.everything().await, before, "something was taken or changed");
+}
+
+#[tokio::test]
+async fn the_right_token_gets_past_by_name_by_pattern_and_as_admin() {
+    let guarded = Guarded::start().await;
+    let admin_of_some = guarded.token("admin-of-some", &["admin:shop-*".to_owned()]).await;
+    let mut tokens = BTreeMap::new();
+    for right in RIGHTS {
+        let named = [format!("{right}:shop-links,shop-urls,shop-pool")];
+        let named = guarded.token(&format!("{right}-named"), &named).await;
+        let pattern = [format!("{right}:shop-*")];
+        let pattern = guarded.token(&format!("{right}-pattern"), &pattern).await;
+        let all = guarded.token(&format!("{right}-all"), &[format!("{right}:*")]).await;
+        tokens.insert(right, (named, pattern, all));
+    }
+    for row in ROWS {
+        let admitted = match row.4 {
+            Nothing | Page | Token => vec![&guarded.admin, &tokens["take"].0],
+            All(right) => vec![&guarded.admin, &tokens[right].2],
+            In(right) => {
+                let (named, pattern, all) = &tokens[right];
+                vec![&guarded.admin, &admin_of_some, named, pattern, all]
+            }
+        };
+        for token in admitted {
+            let answer = guarded.send(row, row.2, &bearer(token)).await;
+            assert!(![401, 403, 405].contains(&answer.status), "{row:?}: {}", answer.body);
+            // It was this route that answered; what it has found is not asked here.
+            let is_found = !answer.body.contains("\"code\":\"not_found\"");
+            assert_eq!(is_found, row.4 != Token, "{row:?}: {}", answer.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn probes_and_pages_are_answered_whatever_they_are_sent_with() {
+    let guarded = Guarded::start().await;
+    let wrong = guarded.wrong_tokens().await;
+    for row in rows_with(|needs| matches!(needs, Nothing | Page)) {
+        for (why, headers) in &wrong {
+            let answer = guarded.send(row, row.2, headers).await;
+            assert!([200, 303].contains(&answer.status), "{why}: {row:?}: {}", answer.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_needs_what_a_get_needs() {
+    let guarded = Guarded::start().await;
+    let nothing = guarded.token("nothing", &["take:other".to_owned()]).await;
+    for row in rows_with(|needs| matches!(needs, All(_) | In(_))).filter(|row| row.0 == "GET") {
+        for (headers, status) in [(String::new(), 401), (bearer(&nothing), 403)] {
+            let refusal = guarded.instance.send("HEAD", row.2, &headers, "").await;
+            assert_eq!((refusal.status, refusal.body.as_str()), (status, ""), "{row:?}");
+        }
+        let headers = bearer(&guarded.admin);
+        let get = guarded.settled(&guarded.admin, "GET", row.2).await.status;
+        let head = guarded.instance.send("HEAD", row.2, &headers, "").await.status;
+        assert_eq!(head, get, "{row:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_keyspace_gets_around_its_right() {
+    let guarded = Guarded::start().await;
+    guarded.instance.service.ensure_space("other", &Default::default()).await.unwrap();
+    let here = guarded.token("here", &["take:shop-links".to_owned()]).await;
+    let elsewhere = guarded.token("elsewhere", &["take:other".to_owned()]).await;
+    let ask = async |token: &str, method: &str, path: &str| {
+        guarded.instance.call_as(token, method, path).await
+    };
+    // Spelt another way it is the same keyspace, for the right and for the take.
+    for (method, path) in [
+        ("POST", "/v1/spaces/%73hop-links/keys"),
+        ("POST", "/v1/spaces/shop%2Dlinks/keys?count=1"),
+        ("GET", "/get-key?space=%73hop-links"),
+        ("GET", "/get-key?%73pace=shop-links"),
+    ] {
+        assert_eq!(guarded.settled(&here, method, path).await.status, 200, "{path}");
+        assert_eq!(ask(&elsewhere, method, path).await.status, 403, "{path}");
+    }
+    let before = guarded.everything().await;
+    for (method, path) in [
+        ("POST", "/v1/spaces/%2573hop-links/keys"),
+        ("POST", "/v1/spaces/SHOP-LINKS/keys"),
+        ("POST", "/v1/spaces/other/../shop-links/keys"),
+        ("POST", "/v1/spaces/other%2F..%2Fshop-links/keys"),
+        ("POST", "/v1/spaces/other/keys/../../shop-links/keys"),
+        ("POST", "/v1/spaces/other/shop-links/keys"),
+        ("POST", "/v1/spaces/other;shop-links/keys"),
+        ("POST", "/v1/spaces//shop-links/keys"),
+        ("POST", "/v1/spaces/other%00shop-links/keys"),
+        ("POST", "//v1/spaces/shop-links/keys"),
+        ("POST", "/v1/%73paces/shop-links/keys"),
+        ("POST", "/V1/spaces/shop-links/keys"),
+        ("POST", "/v1/spaces/shop-links/%6beys"),
+        ("POST", "/v1/spaces/shop-links/keys/"),
+        ("GET", "/get-key?space=other&space=shop-links"),
+        ("GET", "/get-key?space=shop-links&space=other"),
+        ("GET", "/get-key?space=other%26space=shop-links"),
+        ("GET", "/get-key?Space=shop-links"),
+        ("GET", "/get-key/?space=shop-links"),
+        ("HEAD", "/get-key?space=shop-links"),
+        ("POST", "/get-key?space=shop-links"),
+        ("get", "/get-key?space=shop-links"),
+    ] {
+        let status = ask(&elsewhere, method, path).await.status;
+        assert!((400..500).contains(&status), "{method} {path}: {status}");
+    }
+    assert_eq!(guarded.everything().await, before, "something was taken or changed");
+}
+
+#[tokio::test]
+async fn the_keyspace_that_get_key_takes_from_by_itself_has_its_right_too() {
+    let guarded = Guarded::start().await;
+    let default = guarded.token("default", &["take:default".to_owned()]).await;
+    let links = guarded.token("links", &["take:shop-links".to_owned()]).await;
+    let get_key = async |token: &str| guarded.settled(token, "GET", "/get-key").await.status;
+    assert_eq!((get_key(&default).await, get_key(&links).await), (200, 403));
+}
+
+#[tokio::test]
+async fn a_token_is_taken_from_its_header_alone() {
+    let guarded = Guarded::start().await;
+    let admin = &guarded.admin;
+    let path = "/v1/spaces/shop-links";
+    for (headers, status) in [
+        (format!("authorization: Bearer {admin}\r\n"), 200),
+        (format!("Authorization:   bEaReR   {admin}  \r\n"), 200),
+        (format!("authorization: Bearer {admin}\r\nauthorization: Bearer {admin}\r\n"), 401),
+        (format!("authorization: {admin}\r\n"), 401),
+        (format!("authorization: Basic {admin}\r\n"), 401),
+        (format!("authorization: Bearer{admin}\r\n"), 401),
+        (format!("authorization: Bearer {admin},{admin}\r\n"), 401),
+        ("authorization: Bearer\r\n".to_owned(), 401),
+        ("authorization: \r\n".to_owned(), 401),
+        (format!("x-api-key: {admin}\r\ncookie: token={admin}\r\n"), 401),
+        (
+            format!("x-authorization: Bearer {admin}\r\nproxy-authorization: Bearer {admin}\r\n"),
+            401,
+        ),
+    ] {
+        let answer = guarded.instance.send("GET", path, &headers, "").await;
+        assert_eq!(answer.status, status, "{headers}: {}", answer.body);
+    }
+    for name in ["token", "access_token", "authorization"] {
+        let path = format!("{path}?{name}={admin}");
+        guarded.instance.call("GET", &path).await.is_problem(401, "unauthorized", "token");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_instance_is_told_to_those_who_may_read() {
+    let guarded = Guarded::start().await;
+    let links = guarded.token("links", &["read:shop-links".to_owned()]).await;
+    let all = guarded.token("all", &["read:*".to_owned()]).await;
+    // A pool that is empty is a problem once somebody has asked for its keys.
+    let take = guarded.settled(&guarded.admin, "POST", "/v1/spaces/shop-pool/keys").await;
+    take.is_problem(409, "exhausted", "");
+    let told = async |headers: &str| {
+        let ready = guarded.instance.send("GET", "/readyz", headers, "").await;
+        assert_eq!(ready.status, 200, "{}", ready.body);
+        ready.body.contains("shop-pool")
+    };
+    assert!(told(&bearer(&all)).await && told(&bearer(&guarded.admin)).await);
+    assert!(!told("").await && !told(&bearer(&links)).await);
+}
+
+/// An instance that has tokens, with keyspaces of several kinds.
+struct Guarded {
+    instance: Instance,
+    admin: String,
+}
+
+impl Guarded {
+    async fn start() -> Guarded {
+        let instance = Instance::start().await;
+        for (space, kind) in
+            [("shop-links", "shuffled"), ("shop-urls", "digest"), ("shop-pool", "pooled")]
+        {
+            assert_eq!(instance.put(space, &json!({"kind": kind})).await.status, 201, "{space}");
+        }
+        let alias = instance.call("PUT", "/v1/spaces/shop-links/aliases/a").await;
+        assert_eq!(alias.status, 201, "{}", alias.body);
+        let admin = instance.admin().await;
+        let guarded = Guarded { instance, admin };
+        guarded.token("victim", &["take:x".to_owned()]).await;
+        guarded
+    }
+
+    async fn token(&self, name: &str, allow: &[String]) -> String {
+        self.instance.token_by(&self.admin, &json!({"name": name, "allow": allow})).await
+    }
+
+    /// Headers that are no valid token, and why.
+    async fn wrong_tokens(&self) -> Vec<(&'static str, String)> {
+        let call = async |method: &str, path: &str, body: &str| {
+            let json = "content-type: application/json\r\n";
+            let answer = self.instance.send_as(&self.admin, method, path, json, body).await;
+            assert!((200..300).contains(&answer.status), "{}", answer.body);
+        };
+        let all = ["admin:*".to_owned()];
+        let revoked = self.token("revoked", &all).await;
+        call("DELETE", "/v1/tokens/revoked", "").await;
+        let rotated = self.token("rotated", &all).await;
+        call("POST", "/v1/tokens/rotated/rotate", r#"{"overlap_seconds":0}"#).await;
+        let expired = self.add_expired().await;
+        // So that this instance has learnt of the expired one, too.
+        self.token("last", &all).await;
+        let mut mistyped = self.admin.clone();
+        let last = mistyped.pop().unwrap();
+        mistyped.push(if last == '0' { '1' } else { '0' });
+        let unknown = secret_text::make().unwrap().to_string();
+        let mut wrong: Vec<(&str, String)> = [
+            ("mistyped", mistyped.as_str()),
+            ("cut off", &self.admin[..40]),
+            ("empty", ""),
+            ("no token at all", "letmein"),
+            ("unknown", &unknown),
+            ("expired", &expired),
+            ("revoked", &revoked),
+            ("rotated", &rotated),
+        ]
+        .map(|(why, token)| (why, bearer(token)))
+        .to_vec();
+        wrong.push(("none", String::new()));
+        wrong.push(("another scheme", "authorization: Basic YTpi\r\n".to_owned()));
+        wrong
+    }
+
+    /// Puts a token on record that was valid until a minute ago; its text.
+    async fn add_expired(&self) -> String {
+        let text = secret_text::make().unwrap().to_string();
+        let hash = secret_text::hash(text.as_bytes()).unwrap();
+        let now = Timestamp::now();
+        let record = TokenRecord {
+            name: format!("expired-{}", hex::encode(&hash[..4])),
+            secrets: vec![TokenSecret { sha256: hex::encode(hash), until: None }],
+            allow: vec!["admin:*".to_owned()],
+            expires_at: Some(now - SignedDuration::from_mins(1)),
+            rate: None,
+            quota: None,
+            certificate: None,
+            created_at: now - SignedDuration::from_mins(2),
+            created_by: "test".to_owned(),
+        };
+        let add = |tokens: &mut Vec<TokenRecord>| {
+            tokens.push(record.clone());
+            Ok(())
+        };
+        self.instance.service.change_tokens(add).await.unwrap();
+        text
+    }
+
+    /// A request of a row, its body labelled as what it is.
+    async fn send(&self, row: &Row, path: &str, headers: &str) -> Answer {
+        let method = if row.0 == "ANY" { "GET" } else { row.0 };
+        let kind = match row.3 {
+            "" => String::new(),
+            body if body.starts_with('{') => "content-type: application/json\r\n".to_owned(),
+            _ => "content-type: text/plain\r\n".to_owned(),
+        };
+        self.instance.send(method, path, &format!("{headers}{kind}"), row.3).await
+    }
+
+    /// The answer once it is no longer that keys are on their way: a first take may take longer than it waits.
+    async fn settled(&self, token: &str, method: &str, path: &str) -> Answer {
+        loop {
+            let answer = self.instance.call_as(token, method, path).await;
+            if answer.status != 503 {
+                return answer;
+            }
+        }
+    }
+
+    /// All that a request could take or change.
+    async fn everything(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        for path in [
+            "/v1/spaces",
+            "/v1/leases",
+            "/v1/tokens?limit=1000",
+            "/v1/spaces/shop-links/aliases",
+            "/v1/spaces/shop-pool/used",
+            "/v1/acts?limit=1000",
+        ] {
+            let answer = self.instance.call_as(&self.admin, "GET", path).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            all.push(answer.json());
+        }
+        all
+    }
+}
+
+fn bearer(token: &str) -> String {
+    format!("authorization: Bearer {token}\r\n")
+}
+
+fn rows_with(is_it: impl Fn(Needs) -> bool) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| is_it(row.4))
+}
+
+/// The request of a row for a keyspace, or a token, that does not exist.
+fn nowhere(row: &Row) -> String {
+    row.2.replace("shop-", "nowhere-").replace("victim", "nobody")
+}
+
+/// What an answer tells: all of it but the name of the request, and the time.
+fn told(answer: &Answer) -> (Vec<String>, Value) {
+    let varies = ["date:", "x-request-id:", "content-length:"];
+    let lines = answer.head.lines().filter(|line| !varies.iter().any(|it| line.starts_with(it)));
+    let mut body = answer.json();
+    assert!(body.as_object_mut().unwrap().remove("request_id").is_some());
+    (lines.map(str::to_owned).collect(), body)
+}
+
+/// The routes in the source of the router: methods and paths.
+fn routes_in(source: &str) -> BTreeSet<(String, String)> {
+    let (source, _) = source.split_once(".fallback(").expect("the routes end with a fallback");
+    let mut routes = BTreeSet::new();
+    for route in source.split(".route(").skip(1) {
+        let path = route.split('"').nth(1).expect("a route has a path");
+        let handlers = route.rsplit_once('"').expect("it ended").1;
+        for method in ["get", "put", "post", "delete", "patch", "any"] {
+            if handlers.contains(&format!(" {method}("))
+                || handlers.contains(&format!(".{method}("))
+            {
+                routes.insert((method.to_uppercase(), path.to_owned()));
+            }
+        }
+    }
+    routes
+}
