@@ -231,6 +231,9 @@ impl Access {
             tracing::warn!("{problem}");
         }
         let is_on = is_on || !settings.tokens.is_empty();
+        if is_on && !before.is_on {
+            tracing::info!("callers need a token, except for what `anonymous_allow` lists");
+        }
         self.known.store(Arc::new(Known { table, records, is_on, read_at }));
     }
 }

@@ -41,6 +41,8 @@ pub enum Exceeded {
     Quota {
         /// How many a day.
         quota: u64,
+        /// How many of them are left.
+        left: u64,
         /// When the next day begins.
         wait: Duration,
     },
@@ -118,9 +120,10 @@ fn spend_of_day(
     }
     let taken = day.taken + u64::from(keys);
     if taken > quota {
-        let left = DAY_SECONDS - now.rem_euclid(DAY_SECONDS);
-        let wait = Duration::from_secs(left.unsigned_abs());
-        return Err(Exceeded::Quota { quota, wait });
+        let rest = DAY_SECONDS - now.rem_euclid(DAY_SECONDS);
+        let wait = Duration::from_secs(rest.unsigned_abs());
+        let left = quota.saturating_sub(day.taken);
+        return Err(Exceeded::Quota { quota, left, wait });
     }
     others()?;
     day.taken = taken;
@@ -182,7 +185,7 @@ mod tests {
         let wait = Duration::from_secs(43_200);
         assert_eq!(
             spend_of_day(10, &day, 1, noon, || Ok(())),
-            Err(Exceeded::Quota { quota: 10, wait })
+            Err(Exceeded::Quota { quota: 10, left: 0, wait })
         );
         assert_eq!(spend_of_day(10, &day, 10, noon + DAY_SECONDS, || Ok(())), Ok(()));
     }

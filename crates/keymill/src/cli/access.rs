@@ -45,8 +45,9 @@ pub(super) fn refuse_open_port(
     }
     bail!(
         "cannot listen on {address} without tokens: whoever reaches it could take keys and change \
-         everything. Create a token first:\n\n  keymill token create admin --allow 'admin:*'\n\nor, if the \
-         network in front of it is trusted, add --insecure-no-auth to the command line"
+         everything. Create a token first, with the \
+         same --store, --data-dir and --config as this command:\n\n  keymill token create operator --allow \
+         'admin:*'\n\nor, if the network in front of it is trusted, add --insecure-no-auth"
     )
 }
 

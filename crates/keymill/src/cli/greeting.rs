@@ -21,12 +21,14 @@ pub(super) struct Reached {
     public: Vec<Endpoint>,
     admin: Option<Endpoint>,
     is_tls: bool,
+    /// Whether callers need a token.
+    needs_token: bool,
 }
 
 impl Reached {
-    pub(super) fn new(listeners: &Listeners) -> io::Result<Reached> {
+    pub(super) fn new(listeners: &Listeners, needs_token: bool) -> io::Result<Reached> {
         let (public, admin) = (listeners.public()?, listeners.admin()?);
-        Ok(Reached { public, admin, is_tls: listeners.is_tls() })
+        Ok(Reached { public, admin, is_tls: listeners.is_tls(), needs_token })
     }
 
     /// The address that the instance is known by.
@@ -72,7 +74,9 @@ impl Reached {
             (None, None) => (String::new(), String::new()),
         };
         let quote = if query.is_some() { "'" } else { "" };
-        format!("curl {options}{quote}{url}{path}{quote}")
+        let token =
+            if self.needs_token { "-H \"Authorization: Bearer $KEYMILL_TOKEN\" " } else { "" };
+        format!("curl {token}{options}{quote}{url}{path}{quote}")
     }
 }
 
@@ -150,7 +154,7 @@ mod tests {
     fn what_is_greeted_with_can_be_typed() {
         let tcp = || Endpoint::Tcp(([127, 0, 0, 1], 80).into());
         let unix = || Endpoint::Unix("/run/k".into());
-        let reached = |public, admin, is_tls| Reached { public, admin, is_tls };
+        let reached = |public, admin, is_tls| Reached { public, admin, is_tls, needs_token: false };
         let plain = reached(vec![unix(), tcp()], None, false);
         assert_eq!(plain.urls(), ["unix:/run/k", "http://127.0.0.1:80"]);
         assert_eq!(plain.docs().unwrap(), "http://127.0.0.1:80/docs");
@@ -160,5 +164,13 @@ mod tests {
         assert_eq!(socket.curl(None), "curl --unix-socket /run/k http://localhost/get-key");
         assert_eq!(socket.docs().unwrap(), "https://127.0.0.1:80/docs");
         assert_eq!(reached(vec![tcp()], Some(unix()), false).docs(), None);
+    }
+    #[test]
+    fn whoever_needs_a_token_is_shown_where_it_goes() {
+        let public = vec![Endpoint::Tcp(([127, 0, 0, 1], 80).into())];
+        let reached = Reached { public, admin: None, is_tls: false, needs_token: true };
+        let expected =
+            "curl -H \"Authorization: Bearer $KEYMILL_TOKEN\" http://127.0.0.1:80/get-key";
+        assert_eq!(reached.curl(None), expected);
     }
 }

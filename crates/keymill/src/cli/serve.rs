@@ -40,7 +40,6 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
     let listeners = Listeners::bind(&config.listen, config.admin_listen.as_ref()).await;
     let listeners = listeners.map_err(|error| explain(error, &config))?.with_tls(tls.clone());
-    let reached = Reached::new(&listeners)?;
     let (service, records) = start_patiently(&config).await?;
     let access = Arc::new(Access::new(config.access.clone()));
     access::learn(&access, &service).await?;
@@ -50,6 +49,7 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
         config.admin_listen.as_ref(),
         config.insecure_no_auth,
     )?;
+    let reached = Reached::new(&listeners, access.is_on())?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max)
         .with_unsent_max(config.unsent_max)
         .with_access(access.clone());

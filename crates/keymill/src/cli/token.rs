@@ -106,11 +106,18 @@ pub(super) async fn run(config: Config, command: TokenCommand) -> anyhow::Result
             };
             let taken: Vec<String> =
                 config.access.tokens.iter().map(|token| token.name.clone()).collect();
+            let is_first = !service.tokens().await?.ever && taken.is_empty();
             let (record, text) = issue::create(&service, &ask, HERE, &taken).await?;
             note!(
                 "keymill: created the token `{}`; this is the only time it is shown",
                 record.name
             );
+            if is_first {
+                note!(
+                    "keymill: it is the first token: from now on every caller needs one (except for what \
+                     `anonymous_allow` lists)"
+                );
+            }
             print_made(&record, &text, json)?;
             record_act(&service, &format!("token create {}", record.name)).await
         }
@@ -148,7 +155,8 @@ async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     if tokens.is_empty() {
-        note!("keymill: there are no tokens; create one with `keymill token create`");
+        let still = if known.ever { ", and callers still need one" } else { "" };
+        note!("keymill: there are no tokens{still}; create one with `keymill token create`");
         return Ok(());
     }
     let mut table = Table::new();

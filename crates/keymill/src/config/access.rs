@@ -114,7 +114,8 @@ fn host_name(host: &str) -> Option<String> {
 }
 
 fn record(name: &str, token: &TokenSettings) -> anyhow::Result<TokenRecord> {
-    check_name(name)?;
+    // As wrong settings, not as a wrong command line.
+    check_name(name).map_err(|error| anyhow!("{error}"))?;
     if secret_text::parse_hash(&token.sha256).is_none() {
         bail!("sha256 must be the SHA-256 of the token, as 64 hexadecimal digits");
     }

@@ -14,6 +14,7 @@ use super::origin::Origin;
 use super::single::Paid;
 use super::{Body, Problem, State, full};
 use crate::access::limits::Exceeded;
+use crate::access::rights::Right;
 use crate::access::{Caller, Denied};
 use crate::front::addresses::counted_as;
 
@@ -74,8 +75,21 @@ pub(super) fn admit<B>(
     let admitted = state.access.admit(bearer, certificate, wanted, address);
     admitted.map_err(|denied| match denied {
         Denied::UnknownToken => Refused::UnknownToken,
+        Denied::NotAllowed => Refused::Problem(Problem::forbidden(&in_words(wanted))),
         denied => Refused::Problem(problem(denied)),
     })
+}
+
+/// The right that a request needs. It follows from the request alone, so that it tells nothing about what
+/// exists.
+fn in_words(wanted: Option<(Right, Option<&str>)>) -> String {
+    match wanted {
+        Some((right, Some(space))) => {
+            format!("`{}` for the keyspace `{}`", right.name(), space.escape_default())
+        }
+        Some((right, None)) => format!("`{}` for all keyspaces", right.name()),
+        None => "another right or keyspace".to_owned(),
+    }
 }
 
 /// The refusal of a token that is unknown for good.
@@ -96,8 +110,8 @@ pub(super) fn exceeded(exceeded: Exceeded) -> Problem {
             u64::from(rate),
             1,
         ),
-        Exceeded::Quota { quota, wait } => Problem::rate_limited(
-            format!("this token has taken its {quota} keys of today (UTC)"),
+        Exceeded::Quota { quota, left, wait } => Problem::rate_limited(
+            format!("{left} of the {quota} keys of this token are left today (UTC)"),
             wait,
             quota,
             86_400,
@@ -114,7 +128,7 @@ fn problem(denied: Denied) -> Problem {
             Problem::unauthorized("what was sent is not a token: it is mistyped or cut off")
         }
         Denied::UnknownToken => unknown_token(),
-        Denied::NotAllowed => Problem::forbidden(),
+        Denied::NotAllowed => Problem::forbidden(&in_words(None)),
         Denied::Stale => Problem::tokens_stale(),
         Denied::Exceeded(what) => exceeded(what),
     }

@@ -40,7 +40,8 @@ pub(super) fn check(
     let (method, path) = (request.method(), request.uri().path());
     let is_elsewhere = state.has_admin_listener && origin.listener == Listener::Public;
     if is_elsewhere && is_admin_only(method, path) {
-        return Err(problem::no_such_path(path));
+        let detail = format!("{path} is not answered on this address");
+        return Err(problem::not_here(detail));
     }
     Ok(())
 }

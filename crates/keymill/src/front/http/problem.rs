@@ -144,8 +144,8 @@ impl Problem {
         Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail.to_owned())
     }
 
-    pub(super) fn forbidden() -> Problem {
-        let detail = "the token does not allow this; it needs another right or keyspace".to_owned();
+    pub(super) fn forbidden(need: &str) -> Problem {
+        let detail = format!("the token does not allow this: it needs {need}");
         Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
@@ -342,7 +342,10 @@ pub(super) async fn not_found(uri: hyper::Uri) -> Problem {
 }
 
 pub(super) fn no_such_path(path: &str) -> Problem {
-    let detail = format!("no such path: {path}. See /docs");
+    not_here(format!("no such path: {path}. See /docs"))
+}
+
+pub(super) fn not_here(detail: String) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 

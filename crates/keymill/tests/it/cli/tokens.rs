@@ -187,8 +187,8 @@ fn a_port_that_others_reach_is_not_opened_without_tokens() {
         let output = place.run(&["serve", "--listen", "127.0.0.1:0", flag, address]);
         failed(&output, 1, &format!("cannot listen on {address} without tokens"));
         // With what to type.
-        failed(&output, 1, "\n  keymill token create admin --allow 'admin:*'\n");
-        failed(&output, 1, "add --insecure-no-auth to the command line");
+        failed(&output, 1, "\n  keymill token create operator --allow 'admin:*'\n");
+        failed(&output, 1, "add --insecure-no-auth");
     }
     let insecure = Server::start_in(place, &["--listen", "0.0.0.0:0", "--insecure-no-auth"]);
     assert!(insecure.ask("GET", "/get-key", "").starts_with("HTTP/1.1 200"));

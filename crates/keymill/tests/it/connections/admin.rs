@@ -42,7 +42,7 @@ async fn administration_metrics_and_pages_are_answered_only_there() {
         ("PUT", "/v1/spaces/links", 201),
     ] {
         let hidden = ask(instance.address, method, path).await;
-        hidden.is_problem(404, "not_found", "no such path");
+        hidden.is_problem(404, "not_found", "is not answered on this address");
         assert_eq!(ask(admin, method, path).await.status, status, "{method} {path}");
     }
     for address in [instance.address, admin] {

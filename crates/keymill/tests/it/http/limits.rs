@@ -80,7 +80,7 @@ async fn a_quota_ends_with_the_day() {
         instance.call_as(&shop, "POST", &path).await
     };
     let more = take(4).await;
-    more.is_problem(429, "rate_limited", "its 3 keys of today");
+    more.is_problem(429, "rate_limited", "of the 3 keys of this token");
     // Once, and once more where a day ends in between.
     let mut refusal = None;
     for _ in 0..3 {
@@ -91,7 +91,7 @@ async fn a_quota_ends_with_the_day() {
         }
     }
     let refusal = refusal.expect("three times the quota of a day");
-    refusal.is_problem(429, "rate_limited", "its 3 keys of today");
+    refusal.is_problem(429, "rate_limited", "of the 3 keys of this token");
     assert_eq!(refusal.header("ratelimit-policy"), Some("\"default\";q=3;w=86400"));
     let wait: u32 = refusal.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=86_400).contains(&wait), "{wait}");
@@ -105,10 +105,10 @@ async fn limits_go_on_counting_when_other_tokens_change() {
     let ask = json!({"name": "shop", "allow": ["take:*"], "quota": 1});
     let shop = instance.token_by(&admin, &ask).await;
     let take = async || instance.call_as(&shop, "GET", "/get-key").await;
-    until_refused(&take).await.is_problem(429, "rate_limited", "its 1 keys of today");
+    until_refused(&take).await.is_problem(429, "rate_limited", "of the 1 keys of this token");
     instance.token_by(&admin, &json!({"name": "other", "allow": ["take:*"]})).await;
     // Unless a day has just ended.
-    until_refused(&take).await.is_problem(429, "rate_limited", "its 1 keys of today");
+    until_refused(&take).await.is_problem(429, "rate_limited", "of the 1 keys of this token");
 }
 
 #[tokio::test]
