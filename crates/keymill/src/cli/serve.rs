@@ -40,9 +40,8 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
     let listeners = Listeners::bind(&config.listen, config.admin_listen.as_ref()).await;
     let listeners = listeners.map_err(|error| explain(error, &config))?.with_tls(tls.clone());
-    let (service, records) = start_patiently(&config).await?;
     let access = Arc::new(Access::new(config.access.clone()));
-    access::learn(&access, &service).await?;
+    let (service, records) = start_patiently(&config, &access).await?;
     access::refuse_open_port(
         &access,
         &config.listen,
@@ -74,11 +73,14 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
 
 /// Starts the service. If the store does not answer yet, it tries again for a while, so that machines
 /// may start in any order.
-async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
+async fn start_patiently(
+    config: &Config,
+    access: &Access,
+) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let deadline = Instant::now() + STORE_TIME_MAX;
     let mut pause = PAUSE_MIN;
     loop {
-        let error = match start(config).await {
+        let error = match start(config, access).await {
             Ok(started) => return Ok(started),
             Err(error) => error,
         };
@@ -92,7 +94,7 @@ async fn start_patiently(config: &Config) -> anyhow::Result<(Service, Vec<SpaceR
     }
 }
 
-async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
+async fn start(config: &Config, access: &Access) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     refuse_forgotten(config, &store).await?;
@@ -119,6 +121,7 @@ async fn start(config: &Config) -> anyhow::Result<(Service, Vec<SpaceRecord>)> {
         }
     }
     let reports = service.reports().await?;
+    access::learn(access, &service).await?;
     Ok((service, reports.into_iter().map(|report| report.record).collect()))
 }
 

@@ -6,6 +6,7 @@ use keymill_engine::space::LENGTH_MAX;
 
 use super::limits::{CONNECTIONS_MAX, COUNT_MAX, Max};
 use super::variables::{VARIABLES, path};
+use crate::access::secret_text::PREFIX;
 
 /// What is wrong with a settings file.
 pub(super) fn in_file(text: &str, error: &toml::de::Error) -> String {
@@ -77,6 +78,12 @@ fn in_words(key: &str, message: &str) -> String {
         section if section.starts_with("struct ") => "a section in brackets",
         expected => expected,
     };
+    if found.contains(PREFIX) {
+        // A token belongs into no message, wherever it was written.
+        return format!(
+            "{key} must be {expected}, and the settings hold the SHA-256 of a token, not its text"
+        );
+    }
     format!("{key} must be {expected}, not {found}")
 }
 
@@ -139,6 +146,11 @@ mod tests {
                 "line 2: length must be a whole number from 0 to 20, not `300`",
             ),
             ("[limits]\nwait_seconds = \"x\"", "line 2: wait_seconds must be a number, not `x`"),
+            (
+                "[tokens]\nshop = \"km_secret\"",
+                "line 2: shop must be a section in brackets, and the settings hold the SHA-256 of a token, not \
+                 its text",
+            ),
             ("new_store = 3", "line 1: new_store must be true or false, not `3`"),
             ("limits = 3", "line 1: limits must be a section in brackets, not `3`"),
             ("[log]\nformat = \"x\"", "line 2: format must be `text` or `json`, not `x`"),
