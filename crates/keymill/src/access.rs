@@ -17,8 +17,8 @@ mod table;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -43,6 +43,8 @@ pub const TOKENS_MAX_AGE: Duration = Duration::from_secs(3_600);
 pub struct Access {
     settings: ArcSwap<AccessSettings>,
     known: ArcSwap<Known>,
+    /// Held while what is known is replaced: an older list must not take the place of a newer one.
+    replacing: Mutex<()>,
     began: Instant,
     /// When the list was last read because of an unknown token, in milliseconds since `began`, and from 1.
     reread_at: AtomicU64,
@@ -70,6 +72,8 @@ struct Known {
     /// Whether a token exists or existed.
     is_on: bool,
     read_at: Instant,
+    /// The revision of the store's list.
+    revision: u64,
 }
 
 /// Who sends a request.
@@ -107,11 +111,13 @@ impl Access {
                 records: Vec::new(),
                 is_on: false,
                 read_at: Instant::now(),
+                revision: 0,
             }),
+            replacing: Mutex::default(),
             began: Instant::now(),
             reread_at: AtomicU64::new(0),
         };
-        access.update(Vec::new(), false, Instant::now());
+        access.update(Vec::new(), false, Instant::now(), 0);
         access
     }
 
@@ -126,17 +132,28 @@ impl Access {
         self.settings.load().tokens.iter().map(|token| token.name.clone()).collect()
     }
 
+    /// Whether the store has a token of this name.
+    pub fn is_on_record(&self, name: &str) -> bool {
+        self.known.load().records.iter().any(|token| token.name == name)
+    }
+
     /// Replaces the settings.
     pub fn set(&self, settings: AccessSettings) {
+        let _replacing = self.replacing.lock().expect("nothing panics while it is held");
         self.settings.store(Arc::new(settings));
         let known = self.known.load();
-        self.update(known.records.clone(), known.is_on, known.read_at);
+        self.update(known.records.clone(), known.is_on, known.read_at, known.revision);
     }
 
     /// Takes in the tokens of the store.
     pub fn learn(&self, tokens: KnownTokens) {
-        let is_on = tokens.ever || self.is_on();
-        self.update(tokens.tokens, is_on, Instant::now());
+        let _replacing = self.replacing.lock().expect("nothing panics while it is held");
+        let known = self.known.load();
+        if tokens.revision < known.revision && !tokens.rolled_back {
+            // It was read before a change that is known already.
+            return;
+        }
+        self.update(tokens.tokens, tokens.ever || known.is_on, Instant::now(), tokens.revision);
     }
 
     /// Reads the tokens of the store again.
@@ -223,7 +240,7 @@ impl Access {
         address().map_or(Ok(()), |address| limits.spend(address).map_err(Denied::Exceeded))
     }
 
-    fn update(&self, records: Vec<TokenRecord>, is_on: bool, read_at: Instant) {
+    fn update(&self, records: Vec<TokenRecord>, is_on: bool, read_at: Instant, revision: u64) {
         let settings = self.settings.load();
         let before = self.known.load();
         let (table, problems) = TokenTable::new(&records, &settings.tokens, &before.table);
@@ -234,7 +251,7 @@ impl Access {
         if is_on && !before.is_on {
             tracing::info!("callers need a token, except for what `anonymous_allow` lists");
         }
-        self.known.store(Arc::new(Known { table, records, is_on, read_at }));
+        self.known.store(Arc::new(Known { table, records, is_on, read_at, revision }));
     }
 }
 
@@ -295,6 +312,45 @@ impl Default for AccessSettings {
             tokens: Vec::new(),
             tokens_max_age: TOKENS_MAX_AGE,
             address_limits: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_read_before_a_change_does_not_undo_it() {
+        let access = Access::new(AccessSettings::default());
+        assert!(!access.is_on());
+        let list = |revision, names: &[&str], rolled_back| KnownTokens {
+            revision,
+            tokens: names.iter().map(|name| record(name)).collect(),
+            ever: revision > 0,
+            rolled_back,
+        };
+        access.learn(list(2, &["old", "new"], false));
+        access.learn(list(3, &["new"], false));
+        access.learn(list(2, &["old", "new"], false));
+        assert!(!access.is_on_record("old") && access.is_on_record("new"), "revoked at 3");
+        access.learn(list(1, &["old"], true));
+        assert!(access.is_on_record("old"), "a store that was rolled back is what there is");
+        access.set(AccessSettings::default());
+        assert!(access.is_on() && access.is_on_record("old"));
+    }
+
+    fn record(name: &str) -> TokenRecord {
+        TokenRecord {
+            name: name.to_owned(),
+            secrets: Vec::new(),
+            allow: vec!["take:*".to_owned()],
+            expires_at: None,
+            rate: None,
+            quota: None,
+            certificate: None,
+            created_at: Timestamp::now(),
+            created_by: "test".to_owned(),
         }
     }
 }

@@ -132,7 +132,7 @@ pub async fn revoke(service: &Service, name: &str) -> Result<(), ServiceError> {
 }
 
 /// A name in a certificate as it is compared: DNS names in lower case, URIs and addresses as they are.
-fn canonical(name: &str) -> String {
+pub fn canonical(name: &str) -> String {
     if name.contains([':', '@']) { name.to_owned() } else { name.to_ascii_lowercase() }
 }
 

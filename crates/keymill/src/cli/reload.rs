@@ -10,6 +10,7 @@ use keymill_engine::operations::Service;
 use tokio::signal::unix::Signal;
 
 use super::log::Log;
+use crate::access::Access;
 use crate::config::{Config, Flags, Settings};
 use crate::front::http::Http;
 use crate::server::Tls;
@@ -42,6 +43,7 @@ pub(super) struct Reload {
     pub(super) log: Log,
     pub(super) http: Http,
     pub(super) service: Service,
+    pub(super) access: Arc<Access>,
     /// The certificate; its files are read again, but which files they are does not change.
     pub(super) tls: Option<Arc<Tls>>,
 }
@@ -78,7 +80,13 @@ impl Reload {
         self.http.set_address_rules(config.address_rules);
         self.http.set_body_max(config.body_max);
         self.http.set_browser_rules(config.browser_rules);
-        self.http.set_access(config.access);
+        match config.access.tokens.iter().find(|token| self.access.is_on_record(&token.name)) {
+            None => self.http.set_access(config.access),
+            Some(twice) => tracing::error!(
+                "the tokens were not reloaded: `{}` is in the settings and in the store",
+                twice.name
+            ),
+        }
         self.service.reload(config.blocklist, config.alias_rules, config.limits.count_max);
         for (name, wanted) in &config.spaces {
             if let Err(error) = self.service.ensure_space(name, wanted).await {

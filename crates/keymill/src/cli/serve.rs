@@ -54,13 +54,14 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
         .with_access(access.clone());
     http.set_address_rules(config.address_rules);
     http.set_browser_rules(config.browser_rules);
-    tokio::spawn(access::keep_up(access, service.clone(), config.limits.heartbeat_every));
+    tokio::spawn(access::keep_up(access.clone(), service.clone(), config.limits.heartbeat_every));
     flags.config = config_file(&flags)?;
     let (started, service_too) = (config.shown, service.clone());
     if let Some(tls) = tls.clone() {
         tokio::spawn(tls.watch(http.clone()));
     }
-    let reload = Reload { flags, started, log, http: http.clone(), service: service_too, tls };
+    let reload =
+        Reload { flags, started, log, http: http.clone(), service: service_too, access, tls };
     tokio::spawn(reload.run(hangup));
     let stop = stop_signal()?;
     service.announce(reached.address());

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::limits::seconds;
 use super::settings::{Settings, TokenSettings};
+use crate::access::issue::canonical;
 use crate::access::limits::AddressLimits;
 use crate::access::rights::Grants;
 use crate::access::secret_text;
@@ -121,6 +122,9 @@ fn record(name: &str, token: &TokenSettings) -> anyhow::Result<TokenRecord> {
     }
     let grants = Grants::parse(token.allow.iter().map(String::as_str));
     grants.map_err(anyhow::Error::msg).context("allow")?;
+    if token.rate == Some(0) || token.quota == Some(0) {
+        bail!("rate and quota must be at least 1; leave them out for no limit");
+    }
     Ok(TokenRecord {
         name: name.to_owned(),
         secrets: vec![TokenSecret { sha256: token.sha256.to_ascii_lowercase(), until: None }],
@@ -128,7 +132,7 @@ fn record(name: &str, token: &TokenSettings) -> anyhow::Result<TokenRecord> {
         expires_at: token.expires_at,
         rate: token.rate,
         quota: token.quota,
-        certificate: token.certificate.clone(),
+        certificate: token.certificate.as_deref().map(canonical),
         created_at: Timestamp::UNIX_EPOCH,
         created_by: "settings".to_owned(),
     })

@@ -270,12 +270,26 @@ impl Http {
         };
         let act = Act::of(&self.state, &self.origin, &caller, &request);
         request.extensions_mut().insert(caller);
-        let (route, answer) = self.route(request).await;
-        let done = answer.as_ref().ok().filter(|answer| answer.status().is_success());
-        if let (Some(act), Some(subject)) = (act, done.map(|it| it.extensions().get().cloned())) {
-            act.record(&self.state, subject).await;
+        let Some(act) = act else { return self.route(request).await };
+        // In a task of its own: what was begun is done and put on record, also if the client goes away.
+        let http = self.clone();
+        let acting = tokio::spawn(async move {
+            let (route, answer) = http.route(request).await;
+            let is_refused = match &answer {
+                Ok(answer) => answer.status().is_client_error(),
+                Err(problem) => problem.is_refusal(),
+            };
+            // An import that was refused half-way has put keys into the pool.
+            if !is_refused || act.may_be_partial() {
+                let done = answer.as_ref().ok().and_then(|it| it.extensions().get().cloned());
+                act.record(&http.state, done).await;
+            }
+            (route, answer)
+        });
+        match acting.await {
+            Ok(answered) => answered,
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
         }
-        (route, answer)
     }
 
     async fn route(&self, request: Request<Incoming>) -> (Route, Result<Response<Body>, Problem>) {

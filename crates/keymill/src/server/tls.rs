@@ -308,10 +308,16 @@ fn verifier(
 fn names_in(certificate: &CertificateDer<'_>) -> Names {
     let read = Certificate::from_der(certificate).ok();
     let names = read.and_then(|it| Some(it.tbs_certificate.get::<SubjectAltName>().ok()??.1));
+    // One that looks like a name of another kind is left out, so that it cannot stand for it.
     let text = |name: &GeneralName| match name {
-        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
-        GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str().to_owned()),
-        GeneralName::Rfc822Name(email) => Some(email.as_str().to_owned()),
+        GeneralName::DnsName(name) => {
+            Some(name.as_str().to_ascii_lowercase()).filter(|name| !name.contains([':', '@']))
+        }
+        GeneralName::UniformResourceIdentifier(uri) => {
+            Some(uri.as_str().to_owned()).filter(|uri| uri.contains(':'))
+        }
+        GeneralName::Rfc822Name(email) => Some(email.as_str().to_owned())
+            .filter(|email| email.contains('@') && !email.contains(':')),
         _ => None,
     };
     names.iter().flat_map(|names| &names.0).filter_map(text).collect()

@@ -68,6 +68,10 @@ pub(super) fn admit<B>(
             let known = state.access.admit(bearer, certificate, None, address);
             return Ok(known.unwrap_or_else(|_| Caller::nobody(is_on)));
         }
+        // By another name, it may be a page that asks: it is told no more than a stranger.
+        Need::Nothing if check_browser(&state.browser_rules.load(), request).is_err() => {
+            return Ok(Caller::nobody(true));
+        }
         Need::Nothing | Need::Page => return Ok(Caller::nobody(is_on)),
         Need::Token => None,
         Need::Right(right, space) => Some((*right, space.as_deref())),

@@ -49,8 +49,10 @@ impl BrowserRules {
     pub fn check_origin(&self, headers: &HeaderMap, host: Option<&str>) -> Result<(), Foreign> {
         let (site, origin) = (headers.get(&SEC_FETCH_SITE), headers.get(header::ORIGIN));
         if site.is_none() && origin.is_none() {
-            // No browser.
-            return Ok(());
+            // Over plain HTTP, browsers name neither for an image of another page, but always themselves.
+            let agent = headers.get(header::USER_AGENT);
+            let is_browser = agent.is_some_and(|it| it.as_bytes().starts_with(b"Mozilla/"));
+            return if is_browser { Err(Foreign::Origin) } else { Ok(()) };
         }
         let origin = origin.map(|origin| origin.to_str().unwrap_or_default());
         if origin.is_some_and(|origin| self.is_allowed(origin)) {
@@ -78,12 +80,20 @@ fn is_same(origin: &str, host: Option<&str>) -> bool {
 /// A host without its port: `localhost:8080`, `[::1]:8080`.
 fn without_port(host: &str) -> &str {
     if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map_or(host, |(address, _)| address);
+        return match rest.split_once(']') {
+            Some((address, "")) => address,
+            Some((address, port)) if port.strip_prefix(':').is_some_and(is_number) => address,
+            _ => host,
+        };
     }
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some((name, port)) if is_number(port) => name,
         _ => host,
     }
+}
+
+fn is_number(port: &str) -> bool {
+    port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_loopback(name: &str) -> bool {
@@ -125,6 +135,8 @@ mod tests {
             "10.0.0.1",
             "0.0.0.0",
             "[::ffff:127.0.0.1]",
+            "[::1].evil.example",
+            "[::1]:evil",
             "localhost:x",
             "",
             ":8080",
@@ -167,5 +179,18 @@ mod tests {
             let found = rules.check_origin(&headers, Some("localhost:8080"));
             assert_eq!(found.is_ok(), fits, "{site:?} {origin:?}");
         }
+    }
+
+    #[test]
+    fn a_browser_that_names_no_page_is_taken_for_one_of_another() {
+        let rules = BrowserRules::default();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static("curl/8.5.0"));
+        assert_eq!(rules.check_origin(&headers, Some("localhost")), Ok(()));
+        let agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36";
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        assert_eq!(rules.check_origin(&headers, Some("localhost")), Err(Foreign::Origin));
+        headers.insert(&SEC_FETCH_SITE, HeaderValue::from_static("same-origin"));
+        assert_eq!(rules.check_origin(&headers, Some("localhost")), Ok(()));
     }
 }

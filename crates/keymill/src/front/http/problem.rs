@@ -197,6 +197,11 @@ impl Problem {
         problem
     }
 
+    /// Whether the request was wrong, so that nothing was done.
+    pub(super) fn is_refusal(&self) -> bool {
+        (400..500).contains(&self.status)
+    }
+
     pub(super) fn code(&self) -> &'static str {
         self.code
     }

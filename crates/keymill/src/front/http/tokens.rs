@@ -302,6 +302,11 @@ impl Act {
         Some(Act { by, from, what: format!("{method} {path}") })
     }
 
+    /// Whether a part of it may have been done although it was refused.
+    pub(super) fn may_be_partial(&self) -> bool {
+        self.what.ends_with("/pool")
+    }
+
     /// Puts it on record. It has happened, so a failure is only reported.
     pub(super) async fn record(self, state: &State, subject: Option<Subject>) {
         let Act { by, from, mut what } = self;

@@ -174,6 +174,46 @@ async fn what_administrators_do_is_on_record_and_what_they_only_try_is_not() {
     assert_eq!(paged, acts().await);
 }
 
+#[tokio::test]
+async fn what_an_administrator_did_is_on_record_also_if_the_answer_reached_nobody() {
+    use tokio::io::AsyncWriteExt;
+    let known = Known::start().await;
+    let admin = &known.admin;
+    for number in 0..30 {
+        let body = format!("{{\"name\":\"gone-{number}\",\"allow\":[\"read:*\"]}}");
+        let request = format!(
+            "POST /v1/tokens HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {admin}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = tokio::net::TcpStream::connect(known.instance.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        // Some leave before anything was read of it, some while it is being done.
+        tokio::time::sleep(std::time::Duration::from_micros(number * 150)).await;
+        drop(stream);
+    }
+    let begin = std::time::Instant::now();
+    loop {
+        let get = async |path: &str| known.instance.call_as(admin, "GET", path).await.json();
+        let acts = get("/v1/acts?limit=1000").await;
+        let acts = acts["acts"].as_array().unwrap();
+        let is_on_record = |name: &str| {
+            let what = format!("POST /v1/tokens {name}");
+            acts.iter().any(|act| act["what"] == what.as_str())
+        };
+        let tokens = get("/v1/tokens?limit=1000").await;
+        let mut names = tokens["tokens"].as_array().unwrap().iter().map(|it| &it["name"]);
+        if names.all(|name| {
+            !name.as_str().unwrap().starts_with("gone-") || is_on_record(name.as_str().unwrap())
+        }) {
+            assert!(acts.len() > 5, "none of them was made: {acts:?}");
+            return;
+        }
+        assert!(begin.elapsed().as_secs() < 20, "a token is not on record: {tokens}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
 /// An instance with tokens, and a keyspace in which every key is on record.
 struct Known {
     instance: Instance,
