@@ -448,12 +448,14 @@ fn nowhere(row: &Row) -> String {
     row.2.replace("shop-", "nowhere-").replace("victim", "nobody")
 }
 
-/// What an answer tells: all of it but the name of the request, and the time.
+/// What an answer tells: all of it but the name of the request, the time, and the keyspace that was asked for.
 fn told(answer: &Answer) -> (Vec<String>, Value) {
     let varies = ["date:", "x-request-id:", "content-length:"];
     let lines = answer.head.lines().filter(|line| !varies.iter().any(|it| line.starts_with(it)));
     let mut body = answer.json();
     assert!(body.as_object_mut().unwrap().remove("request_id").is_some());
+    body["detail"] =
+        body["detail"].as_str().unwrap_or_default().replace("nowhere-", "shop-").into();
     (lines.map(str::to_owned).collect(), body)
 }
 
