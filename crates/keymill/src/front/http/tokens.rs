@@ -257,7 +257,10 @@ pub(super) async fn revoke(
 pub(super) async fn acts(Shared(state): Shared<State>, uri: Uri) -> Result<Page<Acts>, Problem> {
     let [after, limit] = query(&uri, &["after", "limit"])?;
     let limit = page::limit(limit.as_deref())?;
-    let number = |text: &str| text.parse().ok().filter(|it| *it <= i64::MAX as u64);
+    let number = |text: &str| {
+        let is_plain = text.len() <= 19 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| is_plain && *number <= i64::MAX as u64)
+    };
     let after = after.map(|after| number(&after).ok_or_else(page::bad_after)).transpose()?;
     let acts = state.service.acts(after, limit).await?;
     let next = page::next(&acts, limit, |act| act.id.to_string());

@@ -52,6 +52,9 @@ impl Bounds {
             ("after", "list_used_keys") => {
                 json!({"type": "string", "pattern": "^[0-9]{1,14}-[0-8]?[0-9]{1,18}$"})
             }
+            ("after", "list_acts") => {
+                json!({"type": "string", "pattern": "^[0-8]?[0-9]{1,18}$"})
+            }
             ("after", _) => text(1, AFTER_LEN_MAX, PRINTABLE),
             _ => return None,
         })
