@@ -4,7 +4,9 @@
 //! drivers and decides nothing about keys.
 
 pub mod addresses;
+pub(crate) mod admission;
 pub mod http;
+pub mod problem;
 pub mod schemas;
 pub mod space_settings;
 pub(crate) mod time;

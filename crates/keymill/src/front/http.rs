@@ -61,9 +61,9 @@ pub use used::UsedView;
 pub use self::browser::BrowserRules;
 use self::budget::{Budget, Line};
 use crate::access::{Access, AccessSettings};
+use crate::front;
 use crate::front::addresses::AddressRules;
 use crate::metrics::{Metrics, Refusal, Route};
-use admission::Refused;
 use checks::Asked;
 use origin::{Origin, Origins};
 use request_body::RequestBody;
@@ -248,25 +248,12 @@ impl Http {
         &self,
         mut request: Request<Incoming>,
     ) -> (Route, Result<Response<Body>, Problem>) {
-        let access = &self.state.access;
-        if !access.is_on() && request.headers().contains_key(header::AUTHORIZATION) {
-            // The first token may just have been made.
-            access.reread_for_unknown(&self.state.service).await;
-        }
-        let caller = match admission::admit(&self.state, &self.origin, &request) {
-            Err(Refused::UnknownToken) => {
-                if access.reread_for_unknown(&self.state.service).await {
-                    admission::admit(&self.state, &self.origin, &request)
-                } else {
-                    Err(Refused::UnknownToken)
-                }
-            }
-            admitted => admitted,
-        };
-        let caller = match caller {
+        let has_token = request.headers().contains_key(header::AUTHORIZATION);
+        let ask = || admission::admit(&self.state, &self.origin, &request);
+        let State { access, service, .. } = &self.state;
+        let caller = match front::admission::admit(access, service, has_token, ask).await {
             Ok(caller) => Arc::new(caller),
-            Err(Refused::Problem(problem)) => return (Route::Other, Err(problem)),
-            Err(Refused::UnknownToken) => return (Route::Other, Err(admission::unknown_token())),
+            Err(problem) => return (Route::Other, Err(problem)),
         };
         let act = Act::of(&self.state, &self.origin, &caller, &request);
         request.extensions_mut().insert(caller);

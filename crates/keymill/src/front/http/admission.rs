@@ -1,4 +1,4 @@
-//! Admission: whether a request may go on, and who sends it.
+//! Admission over HTTP: whether a request may go on, and who sends it.
 //!
 //! `Http` asks before anything is routed. What a request needs is told by `needs`, what its token allows by
 //! `access`, and whether a web page may have sent it by `browser`. Nothing here waits.
@@ -13,22 +13,12 @@ use super::needs::{self, Need};
 use super::origin::Origin;
 use super::single::Paid;
 use super::{Body, Problem, State, full};
-use crate::access::limits::Exceeded;
-use crate::access::rights::Right;
-use crate::access::{Caller, Denied};
+use crate::access::Caller;
 use crate::front::addresses::counted_as;
+use crate::front::admission::Refused;
 
 /// How long a browser may remember what a preflight was answered.
 const PREFLIGHT_SECONDS: &str = "600";
-
-/// Why a request does not go on.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// Its token is unknown here, and may just have been made elsewhere.
-    UnknownToken,
-    /// For good.
-    Problem(Problem),
-}
 
 /// Who sends a request, if it may go on.
 pub(super) fn admit<B>(
@@ -77,65 +67,7 @@ pub(super) fn admit<B>(
         Need::Right(right, space) => Some((*right, space.as_deref())),
     };
     let admitted = state.access.admit(bearer, certificate, wanted, address);
-    admitted.map_err(|denied| match denied {
-        Denied::UnknownToken => Refused::UnknownToken,
-        Denied::NotAllowed => Refused::Problem(Problem::forbidden(&in_words(wanted))),
-        denied => Refused::Problem(problem(denied)),
-    })
-}
-
-/// The right that a request needs. It follows from the request alone, so that it tells nothing about what
-/// exists.
-fn in_words(wanted: Option<(Right, Option<&str>)>) -> String {
-    match wanted {
-        Some((right, Some(space))) => {
-            format!("`{}` for the keyspace `{}`", right.name(), space.escape_default())
-        }
-        Some((right, None)) => format!("`{}` for all keyspaces", right.name()),
-        None => "another right or keyspace".to_owned(),
-    }
-}
-
-/// The refusal of a token that is unknown for good.
-pub(super) fn unknown_token() -> Problem {
-    Problem::unauthorized("the token is not valid: it is unknown, expired or revoked")
-}
-
-/// What a limit says.
-pub(super) fn exceeded(exceeded: Exceeded) -> Problem {
-    match exceeded {
-        Exceeded::Burst { max } => Problem::bad_request(
-            "above_burst",
-            format!("this token may take at most {max} keys at once; ask for fewer"),
-        ),
-        Exceeded::Rate { rate, wait } => Problem::rate_limited(
-            format!("more than {rate} a second; try again after `Retry-After`"),
-            wait,
-            u64::from(rate),
-            1,
-        ),
-        Exceeded::Quota { quota, left, wait } => Problem::rate_limited(
-            format!("{left} of the {quota} keys of this token are left today (UTC)"),
-            wait,
-            quota,
-            86_400,
-        ),
-    }
-}
-
-fn problem(denied: Denied) -> Problem {
-    match denied {
-        Denied::NoToken => Problem::unauthorized(
-            "this request needs a token: send it as `Authorization: Bearer km_…`",
-        ),
-        Denied::NotAToken => {
-            Problem::unauthorized("what was sent is not a token: it is mistyped or cut off")
-        }
-        Denied::UnknownToken => unknown_token(),
-        Denied::NotAllowed => Problem::forbidden(&in_words(None)),
-        Denied::Stale => Problem::tokens_stale(),
-        Denied::Exceeded(what) => exceeded(what),
-    }
+    admitted.map_err(|denied| Refused::new(denied, wanted))
 }
 
 fn check_browser<B>(rules: &BrowserRules, request: &Request<B>) -> Result<(), Refused> {

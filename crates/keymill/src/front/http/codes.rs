@@ -364,13 +364,15 @@ mod tests {
         }
     }
 
-    /// The codes in the sources of the HTTP front with their statuses: `bad_request("…"`, and
+    /// The codes in the sources of the fronts with their statuses: `bad_request("…"`, and
     /// `StatusCode::CONFLICT, "…"`, however the lines are broken.
     fn given() -> BTreeMap<String, u16> {
         let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/front");
-        let mut sources = vec![front.join("http.rs")];
-        let folder = std::fs::read_dir(front.join("http")).unwrap();
-        sources.extend(folder.map(|file| file.unwrap().path()));
+        let mut sources = Vec::new();
+        for folder in [&front, &front.join("http"), &front.join("grpc"), &front.join("redis")] {
+            let files = std::fs::read_dir(folder).into_iter().flatten();
+            sources.extend(files.map(|file| file.unwrap().path()));
+        }
         let mut codes = BTreeMap::new();
         for source in sources.iter().filter(|path| path.extension().is_some_and(|it| it == "rs")) {
             let text = std::fs::read_to_string(source).unwrap();

@@ -9,9 +9,10 @@ use hyper::Uri;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::admission::{Sender, exceeded};
+use super::admission::Sender;
 use super::params::no_query;
 use super::{Problem, State, body};
+use crate::front::admission::exceeded;
 
 /// What to digest: one input, or several. `openapi` describes the two forms separately.
 #[derive(Debug, Default, Deserialize)]

@@ -15,8 +15,9 @@ use super::ask::{TakeAsk, TakeBody};
 use super::params::query;
 use super::pieces::{self, Form, SMALL_MAX};
 use super::single::Paid;
-use super::{Body, Problem, State, admission, check_encoding, full};
+use super::{Body, Problem, State, check_encoding, full};
 use crate::access::Caller;
+use crate::front::admission::exceeded;
 use crate::front::view::Keys;
 
 /// The content type of keys in lines, and of a single one.
@@ -154,7 +155,7 @@ fn spend<'a>(
 ) -> Result<Cow<'a, str>, Problem> {
     let Some(caller) = extensions.get::<Arc<Caller>>() else { return Ok(said.into()) };
     if extensions.get::<Paid>().is_none() {
-        caller.spend(count).map_err(admission::exceeded)?;
+        caller.spend(count).map_err(exceeded)?;
     }
     Ok(caller.name(said, space))
 }
