@@ -1,6 +1,6 @@
 //! The blocklist: words that no key may contain, found in one walk over the key.
 //!
-//! The service asks it about every generated key, giving the text after the prefix; a blocked
+//! The engine asks it about every generated key, giving the text after the prefix; a blocked
 //! ordinal is skipped. It ignores case and hyphens. It is not part of a space's definition, so
 //! words may come and go.
 //!
@@ -31,13 +31,13 @@ pub enum BlocklistError {
     /// One letter would block nearly every key.
     #[error("`{word}` is too short to block: a word has at least {WORD_MIN} characters")]
     TooShort {
-        /// The word.
+        /// The word, as it was given.
         word: String,
     },
     /// A key can never contain it.
     #[error("`{word}` cannot be in a key: `{found}` is not A-Z, a-z, 0-9, `_`, `.` or `~`")]
     Character {
-        /// The word.
+        /// The word, as it was given.
         word: String,
         /// The offending character.
         found: char,

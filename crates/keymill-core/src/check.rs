@@ -14,7 +14,7 @@
 //! | 1 | the dihedral group of order n | rⁱ ↦ r⁻ⁱ, rⁱs ↦ rⁱ⁺¹s |
 //! | ≥ 2 | GF(2^k) × Z_q | (x, y) ↦ (αx, −y), α primitive |
 //!
-//! The order of 2 has none, so an alphabet of two symbols cannot be checked.
+//! The group of order 2 has no such T, so an alphabet of two symbols cannot be checked.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! A codec: the ordinals of one space as keys, and keys as ordinals.
 //!
-//! The service holds one per generation of a space and calls it for every key it hands out or is
+//! The engine holds one per generation of a space and calls it for every key it hands out or is
 //! asked about. It keeps no state: which ordinals are handed out is the lease's business.
 //!
 //! # Invariants

@@ -1,7 +1,7 @@
 //! Generations: a space that was given longer keys, for when its first ones come to an end.
 //!
-//! Ordinals run on: where one generation ends, the next begins. The service asks here what it
-//! would ask a [`Codec`]; a space that never grew has one, and nothing is added to its way.
+//! Ordinals run on: where one generation ends, the next begins. The engine asks here what it
+//! would ask a [`Codec`]; a space that never grew has one codec, which is asked directly.
 //!
 //! # Invariants
 //!
@@ -63,7 +63,7 @@ impl Generations {
     pub fn then(mut self, codec: Codec) -> Result<Generations, GenerationError> {
         self.check_next(codec.shape().length())?;
         let base = self.capacity;
-        self.capacity = base.saturating_add(codec.capacity()).min(ORDINALS_MAX);
+        self.capacity = base.saturating_add(codec.capacity()).min(CAPACITY_MAX);
         self.later.push(Later { base, codec });
         Ok(self)
     }
@@ -77,7 +77,7 @@ impl Generations {
         if length <= last {
             return Err(GenerationError::NotLonger { length, last });
         }
-        if self.capacity >= ORDINALS_MAX {
+        if self.capacity >= CAPACITY_MAX {
             return Err(GenerationError::Full);
         }
         Ok(())
@@ -182,8 +182,9 @@ impl Generations {
     }
 }
 
-/// Where ordinals end: the capacity has to fit a signed 64-bit column too.
-const ORDINALS_MAX: u64 = (1 << 63) - 1;
+/// Where ordinals end. One less than a codec allows, because the capacity itself has to fit a signed 64-bit
+/// column, too.
+const CAPACITY_MAX: u64 = (1 << 63) - 1;
 
 fn is_of_another_length(found: &Result<Located, DecodeError>) -> bool {
     matches!(found, Err(DecodeError::Length { .. }))

@@ -4,7 +4,7 @@
 //! ordinal --step, offset--> number --FF1--> number --shape--> key
 //! ```
 //!
-//! The service calls [`Generations`]; everything else is what they are made of. Nothing here
+//! The engine calls [`Generations`]; everything else is what they are made of. Nothing here
 //! does I/O, waits, reads a clock or draws randomness, so nothing here can fail at run time
 //! other than by refusing its input.
 //!

@@ -1,6 +1,6 @@
 //! Division by a number known in advance: a multiplication instead of a divide instruction.
 //!
-//! `ff1` reduces by powers of the radix with it, `digits` takes symbols off a number. The divisor
+//! `modulus` reduces by powers of the radix with it, `digits` takes symbols off a number. The divisor
 //! is at most 2^60, the largest half of a key; sums of a few remainders therefore fit a `u64`.
 
 /// A divisor, and 2^64 divided by it.
@@ -13,7 +13,7 @@ pub(crate) struct Reciprocal {
 impl Reciprocal {
     pub(crate) fn new(divisor: u64) -> Reciprocal {
         assert!((2..=1 << 60).contains(&divisor), "no reciprocal of {divisor}");
-        // floor(2^64 / d) is floor((2^64 - 1) / d), but for powers of two, where it is one less.
+        // floor((2^64 - 1) / d) is floor(2^64 / d), except for powers of two, where it is one less.
         let reciprocal = u64::MAX / divisor + u64::from(divisor.is_power_of_two());
         Reciprocal { divisor, reciprocal }
     }

@@ -1,6 +1,6 @@
 //! A layout: how time, a worker and a sequence share the bits of a snowflake ID.
 //!
-//! The service counts time by it, and puts IDs together and takes them apart. A layout knows
+//! The engine counts time by it, and puts IDs together and takes them apart. A layout knows
 //! nothing of clocks and epochs: a tick is a number, and who holds a worker is decided elsewhere.
 //!
 //! ```text
@@ -322,7 +322,7 @@ fn parse_bits(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-/// The milliseconds of a unit, or as many as can be said where it is longer.
+/// The milliseconds of a unit; `u32::MAX` where it is longer.
 fn parse_unit(text: &str) -> Option<u32> {
     let (digits, ms) = match text.strip_suffix("ms") {
         Some(digits) => (digits, 1),

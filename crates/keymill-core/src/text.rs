@@ -1,4 +1,4 @@
-//! A key as text, on the stack: what `shape` writes and the service copies out.
+//! A key as text, on the stack: what `shape` writes and the engine copies out.
 //!
 //! It holds ASCII only. It never allocates and never holds more than [`KeyText::CAPACITY`] bytes.
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use keymill_engine::internals::Mill;
-use keymill_engine::internals::{Draw, LEASE_SIZE_MAX, Leases};
+use keymill_engine::internals::{Draw, LEASE_SIZE_MAX, LeasePair};
 
 fn draws(criterion: &mut Criterion) {
     let counter = AtomicU64::new(0);
-    let leases = Leases::new();
+    let leases = LeasePair::new();
     leases.offer(0..LEASE_SIZE_MAX);
     let mill = Mill::new(1, Duration::from_secs(1));
     mill.fill(0..LEASE_SIZE_MAX);

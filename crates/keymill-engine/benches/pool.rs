@@ -139,7 +139,7 @@ impl Bench {
     /// The same rows as a file.
     fn rows(&self, space: &Space, keys: u64, separator: char) -> std::path::PathBuf {
         let mut text = String::new();
-        space.codec().keys(0..keys, |ordinal, key| {
+        space.generations().keys(0..keys, |ordinal, key| {
             let key = std::str::from_utf8(key).unwrap();
             let name = &space.name;
             writeln!(text, "{}{separator}{name}{separator}{key}", ordinal + 131_072).unwrap();
@@ -356,7 +356,7 @@ impl Bench {
         while start < keys {
             let end = keys.min(start + 1_000_000);
             let mut lines = Vec::new();
-            other.codec().keys(start..end, |_, key| {
+            other.generations().keys(start..end, |_, key| {
                 lines.push(String::from_utf8(key.to_vec()).unwrap());
             });
             let imported = self.service.import_used(&space.name, &lines).await.unwrap();

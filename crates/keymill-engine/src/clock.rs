@@ -182,7 +182,7 @@ mod tests {
             hand.advance(hour / 2);
         }
         tokio::time::timeout(Duration::from_secs(60), sleeper).await.expect("the hour is over");
-        // A clock that was not moved by hand runs all the same, and sleeps no longer than it has to.
+        // A clock that was not moved by hand still runs, and sleeps no longer than it has to.
         clock.sleep_until(clock.monotonic() + Duration::from_millis(1)).await;
         assert!(clock.monotonic() - began >= hour + Duration::from_millis(1));
         assert!(clock.now_us() - day >= 3_600_001_000);

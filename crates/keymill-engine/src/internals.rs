@@ -2,7 +2,7 @@
 //!
 //! It changes with the code and promises nothing. The `keymill` crate does not use it; a test says so.
 
-pub use crate::source::lease::{Draw, LEASE_SIZE_MAX, Leases};
+pub use crate::source::lease::{Draw, LEASE_SIZE_MAX, LeasePair};
 pub use crate::source::leased::Mill;
 pub use crate::source::ticks::Ticks;
 

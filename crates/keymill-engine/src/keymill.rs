@@ -58,7 +58,7 @@ impl Keymill {
         Keymill::builder(url).open().await
     }
 
-    /// The same with settings.
+    /// Describes how to open a store, for settings that differ from those of [`Keymill::open`].
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), keymill_engine::Error> {

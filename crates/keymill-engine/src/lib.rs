@@ -31,8 +31,8 @@
 //! - `operations`: what the `keymill` server calls: take, explain, names, pools, spaces.
 //! - `supply`: what keeps sources filled in the background: leases, windows, claims.
 //! - `source`: what takes draw from, in memory: leased ordinals, ticks of a window, claimed keys, UUIDs.
-//! - `fence`: a store with its floors: the only way to a change, which is made sure of before anything of it leaves.
-//! - `store`: databases, and only databases; with the marks and the floor file that they compare.
+//! - `fence`: a store with its floors. Every change goes through it, and is confirmed before a key of it leaves.
+//! - `store`: databases, and only databases; with the marks and the floor file that changes are compared with.
 //! - `space`: what a keyspace is: definition, settings, from ordinals to keys, secrets, digests.
 //! - `instance`, `clock`: this process, and the time.
 
@@ -54,12 +54,14 @@ pub mod instance;
 pub mod operations;
 #[doc(hidden)]
 pub mod space;
+#[doc(hidden)]
+pub use operations::{Service, ServiceError};
 
 #[doc(hidden)]
 pub mod internals;
 
 pub use keymill::{Keymill, KeymillBuilder};
 pub use keyspace::{Keyspace, KeyspaceBuilder};
-pub use operations::{Explanation, Service, ServiceError, ServiceError as Error, State};
+pub use operations::{Explanation, ServiceError as Error, State};
 pub use shape::Shape;
 pub use space::{Kind, SpaceSpec};

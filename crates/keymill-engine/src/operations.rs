@@ -46,7 +46,7 @@ pub use bounds::Bounds;
 pub use digests::DigestAnswer;
 pub use error::ServiceError;
 pub use explain::{Explanation, State};
-pub use export::{ExportCheck, Exported, MovedFile};
+pub use export::{ExportCheck, ExportFile, MovedFile};
 pub use figures::Figures;
 pub use health::{Health, Problem};
 pub use ids::IdFields;
@@ -68,8 +68,8 @@ use crate::instance::Instance;
 use crate::space::secret::Master;
 use crate::store::Store;
 pub use crate::store::{
-    Act, AvailablePage, Finding, InstancePage, InstanceRecord, LeasePage, LeaseRecord, NameRecord,
-    Opening, Place, Purpose, SpaceRecord, UsedKey, UsedPage, Verdict,
+    Act, AvailablePage, Claimed, Finding, InstancePage, InstanceRecord, LeasePage, LeaseRecord,
+    NameRecord, Opening, Purpose, SpaceRecord, StoreDescription, UsedKey, UsedPage, Verdict,
 };
 use crate::supply::leases::GiveBacks;
 
@@ -91,19 +91,19 @@ pub struct Setup {
     pub blocklist: Blocklist,
     /// What aliases may look like.
     pub alias_rules: AliasRules,
-    /// How much of everything.
+    /// What takes and waiting callers are limited to.
     pub limits: Limits,
     /// The worker number of this instance in snowflake spaces; any that is free where none is set.
     pub worker: Option<u32>,
-    /// The time of day.
+    /// The clocks of this host, or those of a test.
     pub clock: Clock,
     /// Refuse to make the store's first secret or a new space.
     pub require_existing: bool,
-    /// What makes the store unsafe, where the user allowed it all the same.
+    /// What makes the store unsafe, if the user has allowed to use it nevertheless.
     pub unsafe_store: Option<String>,
 }
 
-/// How much of everything.
+/// What takes and waiting callers are limited to, and how often the instance reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most keys in one take.
@@ -112,7 +112,7 @@ pub struct Limits {
     pub waiting_max: usize,
     /// How long they wait.
     pub wait_max: Duration,
-    /// How often the instance shows the store that it lives.
+    /// How often the instance reports to the store that it is running.
     pub heartbeat_every: Duration,
 }
 
@@ -138,7 +138,7 @@ struct Inner {
     require_existing: bool,
     unsafe_store: Option<String>,
     address: Mutex<Option<String>>,
-    spaces: registry::Open,
+    spaces: registry::OpenSpaces,
     health: health::Watch,
     /// Where leases go at the end, those of many spaces to a commit.
     give_backs: Arc<GiveBacks>,
@@ -150,7 +150,8 @@ struct Inner {
 }
 
 impl Service {
-    /// Starts an instance on a store: makes or finds the secret, and begins to heartbeat.
+    /// Starts an instance on a store: makes or finds the secret. It sends no heartbeat before
+    /// [`Service::announce`] or [`Service::start_heartbeat`].
     pub async fn start(setup: Setup) -> Result<Service, ServiceError> {
         Service::start_with(setup, true).await
     }
@@ -191,7 +192,7 @@ impl Service {
             require_existing: setup.require_existing,
             unsafe_store: setup.unsafe_store,
             address: Mutex::default(),
-            spaces: registry::Open::default(),
+            spaces: registry::OpenSpaces::default(),
             health: health::Watch::default(),
             give_backs: Arc::new(give_backs),
             stop: watch::Sender::default(),
@@ -238,8 +239,8 @@ impl Service {
     }
 
     /// The store in words.
-    pub fn place(&self) -> Place {
-        self.store().admin.place()
+    pub fn describe_store(&self) -> StoreDescription {
+        self.store().admin.describe()
     }
 
     /// What tells whether the store is safe to lease from, setting by setting.
@@ -247,7 +248,7 @@ impl Service {
         Ok(self.store().admin.check().await?)
     }
 
-    /// How much of everything.
+    /// What takes and waiting callers are limited to at present.
     pub fn limits(&self) -> Limits {
         let count_max = self.inner.count_max.load(Ordering::Relaxed);
         Limits { count_max, ..self.inner.limits }
@@ -264,7 +265,7 @@ impl Service {
         }
     }
 
-    /// The secret behind the spaces, where there is one at hand.
+    /// The secret behind the spaces, where this instance has one.
     pub fn master(&self) -> Option<&Master> {
         self.inner.master.as_ref()
     }

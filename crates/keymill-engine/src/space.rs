@@ -1,6 +1,6 @@
 //! A space: what its keys look like (for ever) and how it is served (changeable).
 //!
-//! `operations` builds spaces from records of the store; `config` and the fronts describe new
+//! `operations` builds spaces from records of the store; programs, settings and requests describe new
 //! ones. Nothing here does I/O.
 
 pub mod codec;
@@ -51,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether its keys are counted by ordinals, which can be granted and passed over.
+    /// Whether its keys are counted by ordinals, which can be granted and skipped.
     pub fn counts(self) -> bool {
         !matches!(self, Kind::Snowflake | Kind::Uuid)
     }

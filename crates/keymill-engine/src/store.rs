@@ -1,6 +1,6 @@
 //! The store: the durable truth about spaces and leases, in whatever database the user has.
 //!
-//! The fence calls it once a lease or less, never on the way of a request that a mill can serve.
+//! The fence calls it about once for each lease, and never for a request that a mill can serve.
 //! Only the modules below this one know databases. One behaviour suite,
 //! `tests/it/store_behavior.rs`, holds every store to what is promised here.
 //!
@@ -56,16 +56,16 @@ mod tls;
 #[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod url;
 
-pub use admin::{Admin, Place};
+pub use admin::{Admin, StoreDescription};
 pub use confirm::{Confirm, Confirmed, Evidence, Snapshots};
 pub use digests::{DigestBatch, DigestInput, DigestKey, Digested, Digests};
 pub use error::{RolledBack, StoreError};
 pub use instances::{Beat, InstancePage, InstanceRecord, Instances, Pulse};
-pub use key_rows::{Claimed, ERA_MAX, FILL_MAX, KeyId, KeyPlace, first_id, key_id};
+pub use key_rows::{Claimed, ERA_MAX, FILL_MAX, KeyId, KeyRef, first_id, key_id};
 pub use leases::{GiveBack, Grant, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases, Purpose};
 pub(crate) use mark::unseen;
 pub use mark::{Floor, History, Lengths, Mark};
-pub use moves::{MovedRow, MovedSpace, Moves, Part, Rows, RowsPage};
+pub use moves::{MovedLease, MovedRow, MovedSpace, Moves, Part, Rows, RowsPage};
 pub use names::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Names, Naming, NewName};
 pub use open::{Opening, check, check_url, folder_of, open, refuse_forgotten};
 pub use pools::{AvailablePage, Claim, ClaimAsk, Fill, Filled, Found, Pools, Release, WriteKeys};
@@ -96,7 +96,7 @@ pub struct Store {
     pub names: Arc<dyn Names>,
     /// What decides which keys leave.
     pub snapshots: Arc<dyn Snapshots>,
-    /// Keyspaces on the move.
+    /// Keyspaces that move to another store.
     pub moves: Arc<dyn Moves>,
     /// The processes.
     pub instances: Arc<dyn Instances>,

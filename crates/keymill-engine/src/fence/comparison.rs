@@ -31,7 +31,7 @@ pub(crate) struct Refused {
 }
 
 impl Fence {
-    /// Shows the store that this instance lives, and compares what it answers with what was seen of it.
+    /// Reports to the store that this instance is running, and compares its answer with what was seen of it.
     pub(crate) async fn beat(&self, pulse: &Pulse) -> Result<Comparison, StoreError> {
         // Read before the store is asked: a floor that another raises meanwhile must not make
         // the answer look old.

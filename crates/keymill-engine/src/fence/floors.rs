@@ -109,7 +109,7 @@ impl Floors {
         Ok(spaces.iter().map(of).collect())
     }
 
-    /// The highest marks of all spaces seen. The token list is none.
+    /// The highest marks of all spaces seen. The token list is not a space.
     pub(crate) fn all(&self) -> io::Result<BTreeMap<String, Mark>> {
         self.with_all(|known| {
             let spaces = known.iter().filter(|(name, _)| *name != TOKENS);

@@ -4,22 +4,26 @@ use std::ops::Range;
 
 use super::Fence;
 use super::floors::{floors_of, raise_all};
-use crate::space::codec::Keys;
+use crate::space::codec::SpaceCodec;
 use crate::store::{
     Confirm, Evidence, Floor, GiveBack, Grant, LeaseAsk, Lengths, Mark, StoreError,
 };
 
 impl Fence {
-    /// Leases ordinals that are safe to use: the lease is made sure of, and `keys` knows of its generations and
+    /// Leases ordinals that are safe to use: the lease is made sure of, and `codec` knows of its generations and
     /// of the ordinals in it that names occupy; from the grant on, no name can be added there.
     ///
     /// A lease that cannot be made sure of goes back, because nothing of it has left; where even that is not
     /// certain, it is burned.
-    pub(crate) async fn lease(&self, ask: &LeaseAsk, keys: &Keys) -> Result<Grant, StoreError> {
+    pub(crate) async fn lease(
+        &self,
+        ask: &LeaseAsk,
+        codec: &SpaceCodec,
+    ) -> Result<Grant, StoreError> {
         let floor = self.floor(&ask.space).await?;
         let grant = self.store.leases.lease(ask, &floor).await?;
         check_grant(&grant, ask.size);
-        match self.settle(ask, &grant, keys).await {
+        match self.settle(ask, &grant, codec).await {
             Ok(()) => Ok(grant),
             Err(error @ StoreError::RolledBack(_)) => Err(error),
             Err(error) => {
@@ -47,7 +51,12 @@ impl Fence {
         Ok(answers)
     }
 
-    async fn settle(&self, ask: &LeaseAsk, grant: &Grant, keys: &Keys) -> Result<(), StoreError> {
+    async fn settle(
+        &self,
+        ask: &LeaseAsk,
+        grant: &Grant,
+        codec: &SpaceCodec,
+    ) -> Result<(), StoreError> {
         let change = Confirm {
             space: ask.space.clone(),
             reached: grant.mark,
@@ -59,12 +68,12 @@ impl Fence {
             skips_in: grant.ordinals.clone(),
         };
         let confirmed = self.make_sure(&change).await?;
-        keys.follow(&confirmed.space.definition)?;
-        self.reach(keys, grant.ordinals.end, confirmed.space.mark).await?;
+        codec.follow(&confirmed.space.definition)?;
+        self.reach(codec, grant.ordinals.end, confirmed.space.mark).await?;
         // The floor knows the lengths too before a key of theirs leaves.
-        let grown = Lengths::of(&keys.grown());
+        let grown = Lengths::of(&codec.grown());
         self.raise(&ask.space, Mark { grown, ..grant.mark }).await?;
-        keys.skips().add(&confirmed.skips);
+        codec.skips().add(&confirmed.skips);
         Ok(())
     }
 }

@@ -2,12 +2,12 @@
 
 use super::Fence;
 use crate::store::{
-    Claim, ClaimAsk, Claimed, Evidence, Fill, Filled, KeyPlace, Pools, Release, StoreError,
+    Claim, ClaimAsk, Claimed, Evidence, Fill, Filled, KeyRef, Pools, Release, StoreError,
 };
 
 impl Fence {
-    /// Claims keys of a pool, and makes sure of them. What cannot be made sure of stays claimed: a gap, and as
-    /// much in doubt as any. What is only reserved is looked at when it is used.
+    /// Claims keys of a pool, and makes sure of them. Keys that cannot be made sure of stay claimed, and are never
+    /// handed out: a gap. Keys that are only reserved are made sure of when they are used.
     pub(crate) async fn claim(&self, ask: &ClaimAsk) -> Result<Claim, StoreError> {
         let floor = self.floor(&ask.space).await?;
         let claim = self.pools(&ask.space)?.claim(ask, &floor).await?;
@@ -41,6 +41,6 @@ impl Fence {
 
 /// What the use of a key leaves on record.
 pub(super) fn used(space: &str, Claimed { id, key }: &Claimed, instance: &str) -> Evidence {
-    let at = KeyPlace { space: space.to_owned(), id: *id, key: key.clone() };
+    let at = KeyRef { space: space.to_owned(), id: *id, key: key.clone() };
     Evidence::Used { at, instance: instance.to_owned() }
 }

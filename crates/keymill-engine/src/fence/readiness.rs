@@ -1,12 +1,12 @@
 //! Readiness: what must be known of a space before ordinals of it can be handed out, read from the store.
 //!
 //! Those are its generations, and the names that are older than their generation ([`EarlyName`]). Whoever
-//! leases, fills a pool or looks for a name asks here first; [`Keys`] keeps what was read.
+//! leases, fills a pool or looks for a name asks here first; [`SpaceCodec`] keeps what was read.
 
 use keymill_core::Generations;
 
 use super::Fence;
-use crate::space::codec::{EarlyName, Keys};
+use crate::space::codec::{EarlyName, SpaceCodec};
 use crate::store::{Confirm, ERA, Evidence, Mark, Store, StoreError};
 
 /// How many names one request asks for.
@@ -17,54 +17,54 @@ impl Fence {
     /// generations and early names are known when this returns.
     pub(crate) async fn reach(
         &self,
-        keys: &Keys,
+        codec: &SpaceCodec,
         end: u64,
         reached: Mark,
     ) -> Result<(), StoreError> {
         let era = reached.revision / ERA;
-        if keys.is_ready(end, era) {
+        if codec.is_ready(end, era) {
             return Ok(());
         }
-        let _reading = keys.reading().await;
-        if keys.is_ready(end, era) {
+        let _reading = codec.reading().await;
+        if codec.is_ready(end, era) {
             return Ok(());
         }
-        if end > keys.capacity() {
-            follow_store(&self.store, keys, reached).await?;
-        }
-        let codec = keys.codec_now();
         if end > codec.capacity() {
-            let (space, capacity) = (keys.space(), codec.capacity());
+            follow_store(&self.store, codec, reached).await?;
+        }
+        let generations = codec.generations_now();
+        if end > generations.capacity() {
+            let (space, capacity) = (codec.space(), generations.capacity());
             return Err(StoreError::Broken(format!(
                 "the store has granted ordinals of `{space}` up to {end}, but it has only {capacity}"
             )));
         }
-        let early = early_names(&self.store, keys.space(), reached, &codec).await?;
-        keys.take_in(early, &codec, era);
+        let early = early_names(&self.store, codec.space(), reached, &generations).await?;
+        codec.take_in(early, &generations, era);
         Ok(())
     }
 
     /// Makes ready to hand out every ordinal of a space as it is now, which is not below what was seen of it;
     /// how many they are, and the era that this holds for.
-    pub(crate) async fn reach_all(&self, keys: &Keys) -> Result<(u64, u64), StoreError> {
-        let seen = self.floor(keys.space()).await?.mark;
-        let mark = follow_store(&self.store, keys, seen).await?;
-        let capacity = keys.capacity();
-        self.reach(keys, capacity, mark).await?;
+    pub(crate) async fn reach_all(&self, codec: &SpaceCodec) -> Result<(u64, u64), StoreError> {
+        let seen = self.floor(codec.space()).await?.mark;
+        let mark = follow_store(&self.store, codec, seen).await?;
+        let capacity = codec.capacity();
+        self.reach(codec, capacity, mark).await?;
         Ok((capacity, mark.revision / ERA))
     }
 }
 
 /// Takes in the generations that the store has; how far the space has come there.
-async fn follow_store(store: &Store, keys: &Keys, floor: Mark) -> Result<Mark, StoreError> {
+async fn follow_store(store: &Store, codec: &SpaceCodec, floor: Mark) -> Result<Mark, StoreError> {
     let look = Confirm {
-        space: keys.space().to_owned(),
+        space: codec.space().to_owned(),
         reached: floor,
         evidence: Evidence::Mark,
         skips_in: 0..0,
     };
     let record = store.snapshots.confirm(&look).await?.space;
-    keys.follow(&record.definition)?;
+    codec.follow(&record.definition)?;
     Ok(record.mark)
 }
 
@@ -73,15 +73,16 @@ async fn early_names(
     store: &Store,
     space: &str,
     reached: Mark,
-    codec: &Generations,
+    generations: &Generations,
 ) -> Result<Vec<EarlyName>, StoreError> {
     let mut early = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let page = store.snapshots.unplaced(space, reached, after.as_deref(), PAGE).await?;
+        let page =
+            store.snapshots.names_without_ordinal(space, reached, after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
-        early.extend(page.into_iter().filter_map(|key| EarlyName::among(codec, key)));
+        early.extend(page.into_iter().filter_map(|key| EarlyName::among(generations, key)));
     }
     Ok(early)
 }

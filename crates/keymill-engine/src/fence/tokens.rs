@@ -1,7 +1,7 @@
 //! The token list through the fence, and the record of acts.
 //!
 //! The floor of the list is kept among those of keyspaces, under a name that no keyspace can have. A list that
-//! was rolled back can still be read: without it nobody could be let in to repair it. But it is said of it.
+//! was rolled back can still be read: without it nobody could be let in to repair it. But it is reported as such.
 
 use super::{Fence, FenceError, burned};
 use crate::store::{

@@ -1,5 +1,5 @@
 //! Changes of a store as a whole: its schema, and the secret that it keeps. No key leaves because of them, and
-//! no floor tells of them, so they need no [`Fence`](super::Fence), which a store without a schema cannot have.
+//! no floor knows of them, so they need no [`Fence`](super::Fence), which a store without a schema cannot have.
 
 use crate::store::{Store, StoreError};
 

@@ -9,7 +9,6 @@ use crate::store::{Confirm, Evidence, StoreError, Window, WindowAsk, WindowRelea
 /// the next request extends it. But no tick of it may be used before it is sure.
 #[derive(Debug)]
 pub(crate) struct WindowOnRecord {
-    /// The window.
     pub(crate) window: Window,
     /// When the store answered, by the clock of the request that only runs.
     pub(crate) at: Instant,

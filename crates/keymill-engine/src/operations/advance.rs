@@ -1,8 +1,8 @@
 //! Advancing: a space whose store was rolled back goes on beyond everything that may be in use.
 //!
-//! How far that is, tells what was seen: by this data directory, and by living instances, which wrote
-//! it into the store when they found it below that. Where there are none, only the user
-//! knows: by an ordinal, or by the keys in use.
+//! How far that is follows from what was seen: by this data directory, and by running instances, which wrote
+//! it into the store when they found it below that. Where nothing was seen, only the user
+//! knows, and says it by an ordinal, or by the keys in use.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,12 +17,15 @@ use crate::store::{Confirm, Evidence, InstancePage, LeasePage, Mark, Purpose, Sp
 
 /// How far ahead a snowflake space may be advanced.
 const ADVANCE_MAX: Duration = Duration::from_secs(2 * 3_600);
-/// How many of the highest ordinals are remembered: names on record among them do not count.
+/// How many of the highest ordinals are remembered where nothing else is said: names on record among them do not
+/// count.
 const HIGHEST_MAX: usize = 10_000_000;
 /// How many ordinals are looked up among the names at once.
 const NAMES_AT_ONCE: usize = 1_000;
-/// Of how many lines that are no keys it is asked whether they would be longer ones.
+/// How many of the lines that are no keys are looked at for whether they would be longer ones.
 const LONGER_MAX: u64 = 1_000;
+/// How much of a line is looked at: no key is as long.
+const LINE_LEN_MAX: usize = 300;
 /// How many of the highest keys are shown.
 const SHOWN: usize = 10;
 const PAGE: u32 = 1_000;
@@ -34,7 +37,7 @@ pub struct AdvanceAsk {
     pub to: Option<u64>,
     /// Beyond these keys.
     pub beyond: Option<HighestKeys>,
-    /// Keys that are longer than any of the space are none of its own.
+    /// Keys that are longer than any of the space are not its own.
     pub ignore_longer: bool,
     /// Of a digest space: every input that was digested since the backup will be digested again
     /// before any other.
@@ -62,6 +65,10 @@ pub struct AdvancePlan {
 pub struct HighestKeys {
     space: std::sync::Arc<Space>,
     ordinals: Vec<u64>,
+    /// How many of them are remembered.
+    kept_max: usize,
+    /// A line that has begun.
+    begun: Vec<u8>,
     /// How many are keys of the space.
     pub counted: u64,
     /// How many are another region's.
@@ -73,13 +80,45 @@ pub struct HighestKeys {
 }
 
 impl HighestKeys {
+    /// The same, but remembers no more than so many of the highest: a server has less memory for this than a
+    /// command.
+    #[must_use]
+    pub fn keeping(mut self, kept_max: usize) -> HighestKeys {
+        self.kept_max = kept_max.max(1);
+        self
+    }
+
+    /// Takes in more bytes of a file of keys, one a line; blank lines do not count.
+    pub fn push(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            // What is longer is no key, and is cut so that it stays none.
+            let room = LINE_LEN_MAX.saturating_sub(self.begun.len());
+            self.begun.extend_from_slice(&part[..part.len().min(room)]);
+            if part.ends_with(b"\n") {
+                self.finish();
+            }
+        }
+    }
+
+    /// Takes in the last line, which need not end in a newline.
+    pub fn finish(&mut self) {
+        let line = std::mem::take(&mut self.begun);
+        // The first line may begin with a byte order mark.
+        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line);
+        // What is not UTF-8 becomes something that is no key.
+        let line = String::from_utf8_lossy(line.trim_ascii());
+        if !line.is_empty() {
+            self.add(&line);
+        }
+    }
+
     /// Takes a key in.
     pub fn add(&mut self, key: &str) {
-        match self.space.codec().ordinal(key.as_bytes()) {
+        match self.space.generations().ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => {
                 self.counted += 1;
                 self.ordinals.push(ordinal);
-                if self.ordinals.len() >= 2 * HIGHEST_MAX {
+                if self.ordinals.len() >= 2 * self.kept_max {
                     self.cut();
                 }
             }
@@ -99,7 +138,7 @@ impl HighestKeys {
     fn cut(&mut self) {
         self.ordinals.sort_unstable_by(|a, b| b.cmp(a));
         self.ordinals.dedup();
-        self.ordinals.truncate(HIGHEST_MAX);
+        self.ordinals.truncate(self.kept_max);
     }
 }
 
@@ -118,6 +157,8 @@ impl Service {
         Ok(HighestKeys {
             space,
             ordinals: Vec::new(),
+            kept_max: HIGHEST_MAX,
+            begun: Vec::new(),
             counted: 0,
             elsewhere: 0,
             other: 0,
@@ -165,7 +206,7 @@ impl Service {
             let told =
                 !before.mark.has_reached(seen) || ask.to.is_some_and(|to| to > before.mark.next);
             let window = if told { after.tuning.window() } else { Tuning::WINDOW_MAX };
-            to.next = to.next.max(fence(&after, timeline, now_ms, window, ask.to)?);
+            to.next = to.next.max(resume_tick(&after, timeline, now_ms, window, ask.to)?);
         } else if ask.to.is_none()
             && beyond.is_none()
             && !ask.inputs_again
@@ -191,7 +232,7 @@ impl Service {
         mut keys: HighestKeys,
     ) -> Result<Vec<(u64, String)>, ServiceError> {
         keys.cut();
-        let (space, codec) = (&keys.space, keys.space.codec_now());
+        let (space, generations) = (&keys.space, keys.space.generations_now());
         let mut highest = Vec::new();
         for some in keys.ordinals.chunks(NAMES_AT_ONCE) {
             let (Some(first), Some(last)) = (some.first(), some.last()) else { break };
@@ -204,7 +245,7 @@ impl Service {
             };
             let names = self.store().snapshots.confirm(&look).await?.skips;
             let in_use = some.iter().filter(|ordinal| names.binary_search(ordinal).is_err());
-            let shown = |&ordinal: &u64| (ordinal, codec.key(ordinal).as_str().to_owned());
+            let shown = |&ordinal: &u64| (ordinal, generations.key(ordinal).as_str().to_owned());
             highest.extend(in_use.map(shown).take(SHOWN - highest.len()));
             if highest.len() >= SHOWN {
                 break;
@@ -297,7 +338,7 @@ fn digests_may_be_lost(space: &SpaceRecord, seen: Mark) -> ServiceError {
 /// The tick from which on workers of an advanced space may be leased: no window that was granted
 /// before reaches beyond it, seen or not, if none was longer than `window`. Where that lies far ahead
 /// it has to be asked for, since there are no IDs until then.
-fn fence(
+fn resume_tick(
     space: &SpaceRecord,
     timeline: Timeline,
     now_ms: i64,
@@ -311,14 +352,14 @@ fn fence(
         return Err(bad_setting("--to", format!("is {at}: there would be no IDs until then")));
     }
     let held = timeline.ticks_in(window);
-    let fence = now.saturating_add(held).saturating_add(1).max(seen).min(timeline.ticks());
-    if fence > far && asked != Some(fence) {
-        let at = timeline.time_of(fence);
+    let resume = now.saturating_add(held).saturating_add(1).max(seen).min(timeline.ticks());
+    if resume > far && asked != Some(resume) {
+        let at = timeline.time_of(resume);
         let problem = format!(
-            "would have to be {fence}, which is {at}: a clock was that far ahead, and there would \
-             be no IDs until then. Create a new keyspace, or pass `--to {fence}`"
+            "would have to be {resume}, which is {at}: a clock was that far ahead, and there would \
+             be no IDs until then. Create a new keyspace, or pass `--to {resume}`"
         );
         return Err(bad_setting("--to", problem));
     }
-    Ok(fence)
+    Ok(resume)
 }

@@ -31,7 +31,7 @@ impl Service {
         let space = self.space(name).await?;
         let kind = space.record().definition.kind;
         if let Some(timeline) = space.timeline() {
-            let key = |id| space.codec().key(id).as_str().to_owned();
+            let key = |id| space.generations().key(id).as_str().to_owned();
             let shape = space.record().definition.shape().map_err(DefinitionError::from)?;
             if shape.length() > 0 && !shape.is_sorted() {
                 return Err(ServiceError::WrongKind(format!(
@@ -74,10 +74,10 @@ impl Service {
             }
         }
         if let Some((_, high)) = found {
-            space.keys.follow(&self.store().spaces.space(name).await?.definition)?;
-            debug_assert!(high < space.codec().capacity(), "granted within the capacity");
+            space.codec.follow(&self.store().spaces.space(name).await?.definition)?;
+            debug_assert!(high < space.generations().capacity(), "granted within the capacity");
         }
-        let key = |ordinal| space.codec().key(ordinal).as_str().to_owned();
+        let key = |ordinal| space.generations().key(ordinal).as_str().to_owned();
         Ok(found.map(|(low, high)| Bounds { first: key(low), last: key(high) }))
     }
 }

@@ -30,7 +30,7 @@ const INPUTS_TURN: usize = 32;
 /// The key of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestAnswer {
-    /// The key.
+    /// Its text.
     pub key: String,
     /// Whether the input is new.
     pub made: bool,
@@ -39,11 +39,11 @@ pub struct DigestAnswer {
 }
 
 /// What makes the digests of one space.
-pub(super) struct Digests {
+pub(super) struct DigestMaker {
     key: Zeroizing<[u8; 32]>,
     /// Of the last generation that this instance has met: new inputs get keys of its length.
     last: ArcSwap<LastDigester>,
-    /// Commits new inputs, many requests to a commit. The task that does begins with the first of them.
+    /// Commits new inputs, many requests to a commit. The task that commits them starts with the first request.
     group: LazyLock<Group, Box<dyn FnOnce() -> Group + Send>>,
 }
 
@@ -85,11 +85,11 @@ impl Service {
         self.check_count(u32::try_from(inputs.len()).map_err(too_many)?)?;
         let space = self.space(name).await?;
         let last = space.digests()?.last_of(&space)?;
-        for (place, input) in inputs.iter().enumerate() {
+        for (index, input) in inputs.iter().enumerate() {
             if let Err(problem) = last.digester.prepare(scope, input) {
-                return Err(ServiceError::BadInputs { place, problem });
+                return Err(ServiceError::BadInputs { index, problem });
             }
-            turn_at(place).await;
+            turn_at(index).await;
         }
         let mut answers = Vec::with_capacity(inputs.len());
         for some in inputs.chunks(INPUTS_MAX) {
@@ -111,13 +111,13 @@ impl Service {
         for _ in 0..OUTDATED_MAX {
             let last = digests.last_of(space)?;
             // Names that are older than their generation may be spelt otherwise than a candidate is.
-            let (capacity, reached) = (space.keys.capacity(), space.record().mark);
-            self.inner.fence.reach(&space.keys, capacity, reached).await?;
+            let (capacity, reached) = (space.codec.capacity(), space.record().mark);
+            self.inner.fence.reach(&space.codec, capacity, reached).await?;
             match digests.find(space, &last, scope, inputs).await? {
                 Some(found) => return Ok(found),
                 None => {
                     let record = self.store().spaces.space(&space.name).await?;
-                    space.keys.follow(&record.definition)?;
+                    space.codec.follow(&record.definition)?;
                 }
             }
         }
@@ -125,20 +125,20 @@ impl Service {
     }
 
     /// What makes digests, for a space of that kind.
-    pub(super) fn digests_of(&self, record: &SpaceRecord) -> Result<Digests, ServiceError> {
+    pub(super) fn digests_of(&self, record: &SpaceRecord) -> Result<DigestMaker, ServiceError> {
         let inner = &self.inner;
         let key = self.master_for(&record.name)?.digest_key(&record.name);
         let (space, fence) = (record.name.clone(), inner.fence.clone());
-        let writer = Arc::new(Writer { space, fence });
+        let commits = Arc::new(DigestCommit { space, fence });
         let commit = move |inputs| {
-            let writer = writer.clone();
-            async move { writer.write(inputs).await }
+            let commits = commits.clone();
+            async move { commits.write(inputs).await }
         };
         let runtime = inner.runtime.clone();
         let start = move || GroupCommit::start(&runtime, INPUTS_MAX, Vec::len, commit);
         let group = LazyLock::new(Box::new(start) as Box<_>);
         let last = ArcSwap::from_pointee(last_digester(&key, &record.definition)?);
-        Ok(Digests { key, last, group })
+        Ok(DigestMaker { key, last, group })
     }
 }
 
@@ -148,14 +148,14 @@ fn last_digester(
 ) -> Result<LastDigester, DefinitionError> {
     let shape = definition.shape_last()?;
     let digester = Digester::new(**key, shape, definition.normalize);
-    Ok(LastDigester { digester, generations: definition.generations() })
+    Ok(LastDigester { digester, generations: definition.generation_count() })
 }
 
-impl Digests {
+impl DigestMaker {
     /// How inputs become keys of the last generation.
     fn last_of(&self, space: &Space) -> Result<Arc<LastDigester>, DefinitionError> {
         let known = self.last.load_full();
-        let grown = space.keys.grown();
+        let grown = space.codec.grown();
         if known.generations == 1 + grown.len() {
             return Ok(known);
         }
@@ -173,9 +173,9 @@ impl Digests {
         inputs: &[&str],
     ) -> Result<Option<Vec<DigestAnswer>>, ServiceError> {
         let mut searches = Vec::with_capacity(inputs.len());
-        for (place, input) in inputs.iter().enumerate() {
+        for (index, input) in inputs.iter().enumerate() {
             searches.push(Search::new(last.digester.prepare(scope, input)?));
-            turn_at(place).await;
+            turn_at(index).await;
         }
         loop {
             let mut open: Vec<&mut Search<'_>> =
@@ -184,13 +184,13 @@ impl Digests {
                 break;
             }
             let mut asked = Vec::with_capacity(open.len());
-            for (place, search) in open.iter_mut().enumerate() {
+            for (index, search) in open.iter_mut().enumerate() {
                 if search.attempts.is_empty() {
                     let space = space.name.clone();
                     return Err(ServiceError::Exhausted { space, held_elsewhere: 0 });
                 }
                 asked.push((search.next(space), last.generations));
-                turn_at(place).await;
+                turn_at(index).await;
             }
             let found = match self.group.ask(asked).await {
                 Err(StoreError::Outdated(_)) => return Ok(None),
@@ -243,15 +243,15 @@ impl<'a> Search<'a> {
     }
 }
 
-impl std::fmt::Debug for Digests {
+impl std::fmt::Debug for DigestMaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Digests({:?})", self.last.load())
+        write!(f, "DigestMaker({:?})", self.last.load())
     }
 }
 
 impl Space {
     /// What makes its digests, if that is its kind.
-    fn digests(&self) -> Result<&Digests, ServiceError> {
+    fn digests(&self) -> Result<&DigestMaker, ServiceError> {
         let Source::Digests(digests) = &self.source else {
             let name = &self.name;
             let problem = format!("`{name}` makes no digests: its kind is not `digest`");
@@ -262,20 +262,20 @@ impl Space {
 
     /// Whether a name that is older than its generation occupies a key.
     fn has_early_name(&self, key: &[u8]) -> bool {
-        match self.codec().ordinal(key) {
-            Ok(Located::Ordinal(ordinal)) => self.keys.skips().contains(ordinal),
+        match self.generations().ordinal(key) {
+            Ok(Located::Ordinal(ordinal)) => self.codec.skips().contains(ordinal),
             _ => false,
         }
     }
 }
 
 /// What a commit needs.
-struct Writer {
+struct DigestCommit {
     space: String,
     fence: Arc<Fence>,
 }
 
-impl Writer {
+impl DigestCommit {
     async fn write(
         &self,
         asked: Vec<Vec<Asked>>,
@@ -293,8 +293,8 @@ impl Writer {
 }
 
 /// Waits for a turn after every so many inputs.
-async fn turn_at(place: usize) {
-    if place % INPUTS_TURN == INPUTS_TURN - 1 {
+async fn turn_at(index: usize) {
+    if index % INPUTS_TURN == INPUTS_TURN - 1 {
         turn().await;
     }
 }

@@ -34,17 +34,17 @@ pub enum ServiceError {
         /// The longest, in bytes.
         max: usize,
     },
-    /// The place in a list is none.
+    /// What a page should begin after is not something that a page can end with.
     #[error("`after` must be the `next` value of a page")]
     BadAfter,
     /// The input cannot be digested.
     #[error(transparent)]
     BadInput(#[from] DigestError),
     /// One of several inputs cannot be digested.
-    #[error("inputs[{place}]: {problem}")]
+    #[error("inputs[{index}]: {problem}")]
     BadInputs {
-        /// Its place among them, from 0.
-        place: usize,
+        /// Its index among them, from 0.
+        index: usize,
         /// What is wrong with it.
         problem: DigestError,
     },
@@ -58,7 +58,7 @@ pub enum ServiceError {
         list(differences)
     )]
     DifferentDefinition {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
         /// Where they differ.
         differences: Vec<Difference>,
@@ -69,9 +69,9 @@ pub enum ServiceError {
          {found}, the keyspace's is {wanted}); set KEYMILL_SECRET or `secret_file` to the right one"
     )]
     WrongSecret {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
-        /// The fingerprint of the secret at hand.
+        /// The fingerprint of the secret that was given.
         found: String,
         /// The fingerprint on record.
         wanted: String,
@@ -82,7 +82,7 @@ pub enum ServiceError {
          KEYMILL_SECRET or `secret_file` to it"
     )]
     SecretMissing {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
     },
     /// Something would have to be created, and the instance was told not to.
@@ -94,7 +94,7 @@ pub enum ServiceError {
     /// The alias is not one that can be had.
     #[error("`{alias}` cannot be an alias: {problem}")]
     BadAlias {
-        /// The alias.
+        /// The alias, as it was given.
         alias: String,
         /// What is wrong with it.
         problem: String,
@@ -102,9 +102,9 @@ pub enum ServiceError {
     /// The key is another's, or may have been handed out.
     #[error("`{key}` of the keyspace `{space}` {}", taken_because(*others_alias))]
     Taken {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
-        /// The key.
+        /// The key, as it was given.
         key: String,
         /// Whether it is known to be an alias of another owner, as where it was to be removed.
         others_alias: bool,
@@ -112,21 +112,21 @@ pub enum ServiceError {
     /// There is no such alias.
     #[error("there is no alias `{alias}` in the keyspace `{space}`")]
     UnknownAlias {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
-        /// The alias.
+        /// The alias, as it was given.
         alias: String,
     },
     /// There is no such token.
     #[error("there is no token `{name}`; `keymill token list` shows those that exist")]
     UnknownToken {
-        /// The name.
+        /// The name of the token.
         name: String,
     },
     /// Another token has the name.
     #[error("the token `{name}` already exists; choose another name, or revoke it first")]
     TokenExists {
-        /// The name.
+        /// The name of the token.
         name: String,
     },
     /// The token cannot be made as it is.
@@ -137,7 +137,7 @@ pub enum ServiceError {
         "the keyspace `{space}` is used up; {held_elsewhere} of its keys are held by other instances"
     )]
     Exhausted {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
         /// How many ordinals are in open leases of other instances.
         held_elsewhere: u64,
@@ -148,13 +148,13 @@ pub enum ServiceError {
          set `low_water` to have it filled automatically"
     )]
     PoolEmpty {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
     },
     /// The pool has no keys, and is being filled.
     #[error("the pool of `{space}` is empty and being filled; try again soon")]
     PoolFilling {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
     },
     /// Every worker of a snowflake space is held by others.
@@ -166,9 +166,9 @@ pub enum ServiceError {
     /// The key cannot be retired.
     #[error("`{key}` of the keyspace `{space}` cannot be retired: {problem}")]
     NotRetirable {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
-        /// The key.
+        /// The key, as it was given.
         key: String,
         /// Why.
         problem: String,
@@ -185,7 +185,7 @@ pub enum ServiceError {
     /// No keys right now; there may be soon.
     #[error("the keyspace `{space}` has no keys left in memory: {reason}{}", because(cause.as_deref()))]
     NoKeysReady {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
         /// Why, in words.
         reason: String,
@@ -245,7 +245,7 @@ impl ServiceError {
             NotReady::PoolFilling => ServiceError::PoolFilling { space },
             NotReady::NoWorker(reason) => ServiceError::NoWorker(reason),
             NotReady::RolledBack(how) => ServiceError::RolledBack(how),
-            NotReady::Away(cause) => {
+            NotReady::Unreachable(cause) => {
                 let reason = "the store is unreachable; this instance keeps trying".to_owned();
                 ServiceError::NoKeysReady { space, reason, cause: Some(cause) }
             }

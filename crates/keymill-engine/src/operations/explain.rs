@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use keymill_core::Located;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::input::check_key;
 use super::source::Source;
@@ -14,7 +14,7 @@ use crate::store::{Found, LeaseRecord, NamePurpose, NameRecord, Purpose, UsedKey
 pub struct Explanation {
     /// The key as it would be handed out, where it can be of the space at all.
     pub key: Option<String>,
-    /// What it is.
+    /// What the key is to the keyspace.
     pub state: State,
     /// Why, in a sentence.
     pub reason: String,
@@ -33,7 +33,7 @@ pub struct Explanation {
 }
 
 /// What a key is to its space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// It cannot be a key of this space.
@@ -91,7 +91,7 @@ impl Service {
         }
         let record = self.store().spaces.space(name).await?;
         // The key may be of a generation that this instance has not met yet.
-        space.keys.follow(&record.definition)?;
+        space.codec.follow(&record.definition)?;
         if let Some(known) = self.name_of(&space, key).await? {
             let found = match known.purpose {
                 NamePurpose::Pool => self.found(&space, &known.key).await?,
@@ -105,8 +105,8 @@ impl Service {
         if let Some(timeline) = space.timeline() {
             return self.explain_id(&space, timeline, &record, key).await;
         }
-        let codec = space.codec_now();
-        let ordinal = match codec.ordinal(key.as_bytes()) {
+        let generations = space.generations_now();
+        let ordinal = match generations.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => ordinal,
             Ok(Located::Elsewhere { number }) => {
                 let definition = &record.definition;
@@ -123,7 +123,7 @@ impl Service {
             }
             Err(error) => return Ok(Explanation::invalid(error.to_string())),
         };
-        let canonical = codec.key(ordinal);
+        let canonical = generations.key(ordinal);
         let mut used = None;
         let (state, reason, lease) = if ordinal >= record.mark.next {
             (State::Unissued, "it has not been leased to any instance yet".to_owned(), None)
@@ -150,7 +150,7 @@ impl Service {
         Ok(Explanation {
             key: Some(canonical.as_str().to_owned()),
             ordinal: Some(ordinal),
-            number: Some(codec.number(ordinal)),
+            number: Some(generations.number(ordinal)),
             lease,
             used,
             ..Explanation::new(state, reason)
@@ -212,7 +212,7 @@ fn of_name(space: &Space, known: NameRecord, found: Option<Found>) -> Explanatio
     Explanation {
         key: Some(known.key),
         ordinal: known.ordinal,
-        number: known.ordinal.map(|ordinal| space.codec().number(ordinal)),
+        number: known.ordinal.map(|ordinal| space.generations().number(ordinal)),
         used: used_in(found),
         ..Explanation::new(state, reason)
     }

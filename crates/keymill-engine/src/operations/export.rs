@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::input::check_space;
+use super::input::{check_space, shown};
 use super::{Service, ServiceError};
 use crate::store::{Created, MovedRow, MovedSpace, Part, RowsPage, SpaceRecord, StoreError};
 
@@ -46,11 +46,20 @@ enum Line {
     },
 }
 
-/// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exported {
-    /// How many rows.
-    pub rows: u64,
+/// A file that is being written, some lines at a time.
+#[derive(Debug)]
+pub struct ExportFile {
+    service: Service,
+    space: String,
+    /// The first line, until it is written.
+    header: Option<Box<Header>>,
+    /// The parts that have not begun.
+    parts: std::slice::Iter<'static, Part>,
+    /// The page to read next.
+    page: Option<RowsPage>,
+    hash: Sha256,
+    rows: u64,
+    ended: bool,
 }
 
 /// A look at a whole file before anything of it is written: rows of a damaged one would stay.
@@ -80,16 +89,14 @@ impl Service {
         Ok(self.store().admin.identity().await?)
     }
 
-    /// Writes a sealed keyspace as lines for one other store; `each` is given every line. A keyspace
-    /// that was exported for another store before is refused, unless `replace_target` says that no
-    /// such file was ever imported.
-    pub async fn export(
+    /// Begins to write a sealed keyspace as lines for one other store. A keyspace that was exported for
+    /// another store before is refused, unless `replace_target` says that no such file was ever imported.
+    pub async fn export_file(
         &self,
         name: &str,
         for_store: &str,
         replace_target: bool,
-        mut each: impl FnMut(&str) -> Result<(), ServiceError> + Send,
-    ) -> Result<Exported, ServiceError> {
+    ) -> Result<ExportFile, ServiceError> {
         check_space(name)?;
         let store = self.store();
         let record = store.spaces.space(name).await?;
@@ -106,8 +113,8 @@ impl Service {
         }
         if !is_identity(for_store) {
             return Err(ServiceError::BadImport(format!(
-                "`{for_store}` is not the identity of a store; `keymill store identity` on the new \
-                 store prints it"
+                "`{}` is not the identity of a store; `keymill store identity` on the new store prints it",
+                shown(for_store)
             )));
         }
         let from_store = store.admin.identity().await?;
@@ -121,30 +128,16 @@ impl Service {
         space.tuning.exported_for = None;
         let for_store = for_store.to_owned();
         let header = Header { keymill_export: FORMAT, from_store, for_store, space };
-        let (mut rows, mut hash) = (0, Sha256::new());
-        let mut write = |line: Line| {
-            let line = as_line(&line);
-            add_line(&mut hash, &line);
-            each(&line)
-        };
-        write(Line::Export(Box::new(header)))?;
-        for part in Part::ALL {
-            let mut page = RowsPage { space: name.to_owned(), part, after: None, limit: PAGE };
-            loop {
-                let found = store.moves.moved_rows(&page).await?;
-                for row in found.rows {
-                    write(Line::Row(row))?;
-                    rows += 1;
-                }
-                match found.next {
-                    Some(next) => page.after = Some(next),
-                    None => break,
-                }
-            }
-        }
-        let sha256 = hex(&hash.finalize());
-        each(&as_line(&Line::End { rows, sha256 }))?;
-        Ok(Exported { rows })
+        Ok(ExportFile {
+            service: self.clone(),
+            space: name.to_owned(),
+            header: Some(Box::new(header)),
+            parts: Part::ALL.iter(),
+            page: None,
+            hash: Sha256::new(),
+            rows: 0,
+            ended: false,
+        })
     }
 
     /// Puts on record which store a keyspace is exported for: in two of them it would hand out the
@@ -224,6 +217,51 @@ impl Service {
     }
 }
 
+impl ExportFile {
+    /// The next lines, at most about a thousand, each with its newline; `None` behind the last.
+    pub async fn lines(&mut self) -> Result<Option<String>, ServiceError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        if let Some(header) = self.header.take() {
+            self.write(&Line::Export(header), &mut text);
+        }
+        let begin = |part: &Part| {
+            let (space, part) = (self.space.clone(), *part);
+            RowsPage { space, part, after: None, limit: PAGE }
+        };
+        let Some(mut page) = self.page.take().or_else(|| self.parts.next().map(begin)) else {
+            let sha256 = hex::encode(std::mem::take(&mut self.hash).finalize());
+            self.write(&Line::End { rows: self.rows, sha256 }, &mut text);
+            self.ended = true;
+            return Ok(Some(text));
+        };
+        let found = self.service.store().moves.moved_rows(&page).await?;
+        for row in found.rows {
+            self.write(&Line::Row(row), &mut text);
+            self.rows += 1;
+        }
+        self.page = found.next.map(|next| {
+            page.after = Some(next);
+            page
+        });
+        Ok(Some(text))
+    }
+
+    /// How many rows were written so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn write(&mut self, line: &Line, text: &mut String) {
+        let line = as_line(line);
+        add_line(&mut self.hash, &line);
+        text.push_str(&line);
+        text.push('\n');
+    }
+}
+
 impl ExportCheck {
     /// Takes a line in.
     pub fn add(&mut self, line: &str) -> Result<(), ServiceError> {
@@ -234,7 +272,7 @@ impl ExportCheck {
                 return bad(format!("line {} comes after the end of the export", self.lines));
             }
             Line::End { rows, sha256 } => {
-                let found = hex(&std::mem::take(&mut self.hash).finalize());
+                let found = hex::encode(std::mem::take(&mut self.hash).finalize());
                 if rows != self.rows || sha256 != found {
                     return bad(format!(
                         "the file was changed or is incomplete ({} rows of {rows}); export it \
@@ -346,10 +384,6 @@ fn ends_early() -> ServiceError {
 fn add_line(hash: &mut Sha256, line: &str) {
     hash.update(line.as_bytes());
     hash.update(b"\n");
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn as_line(line: &Line) -> String {

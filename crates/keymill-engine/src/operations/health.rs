@@ -13,7 +13,7 @@ use super::tokens::ROLLED_BACK;
 use crate::source::outlook::Outlook;
 use crate::store::RolledBack;
 
-/// How this instance is.
+/// Whether this instance can serve, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Health {
     /// Whether every keyspace that was asked for can be served right now.
@@ -59,7 +59,7 @@ struct Rollback {
 /// that this instance serves, it is with every heartbeat.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// Anybody may ask for this instance's health, so what the store said is told by the log alone.
+/// Anybody may ask for this instance's health, so what the store said is only in the log.
 const UNREACHABLE: &str = "the store is unreachable; the log of this instance says why";
 const UNSAFE: &str = "the store is not safe to lease from, and is used because that was allowed; the log of \
                       this instance and `keymill store check` say why";
@@ -126,7 +126,7 @@ impl Watch {
 }
 
 impl Service {
-    /// How this instance is.
+    /// Whether this instance can serve, and what is wrong.
     pub fn health(&self) -> Health {
         let mut ready = true;
         let mut problems = Vec::new();
@@ -179,7 +179,7 @@ impl Service {
             };
             match &*queue.outlook() {
                 Outlook::Filling | Outlook::Sealed | Outlook::PoolFilling => {}
-                Outlook::Away(_) => {
+                Outlook::Unreachable(_) => {
                     ready &= !dry;
                     problem("store_unavailable", Some(&space.name), UNREACHABLE.to_owned());
                 }

@@ -36,7 +36,7 @@ async fn beat(instance: &Weak<Inner>, stopping: bool) {
 }
 
 impl Service {
-    /// Shows the store that this instance lives, or that it has stopped.
+    /// Reports to the store that this instance is running, or that it has stopped.
     pub(super) async fn beat(&self, stopping: bool) {
         let spaces = self.known_spaces();
         let pulse = self.pulse(&spaces, stopping);

@@ -13,7 +13,7 @@ use crate::store::SpaceRecord;
 pub struct IdFields {
     /// The instance's number then.
     pub worker: u32,
-    /// Its place among those of one tick.
+    /// Its number among those of one tick.
     pub sequence: u32,
 }
 
@@ -36,8 +36,8 @@ impl Service {
         record: &SpaceRecord,
         key: &str,
     ) -> Result<Explanation, ServiceError> {
-        let codec = space.codec_now();
-        let id = match codec.ordinal(key.as_bytes()) {
+        let generations = space.generations_now();
+        let id = match generations.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(id)) => id,
             Ok(_) => return Ok(Explanation::invalid("it has more bits than an ID".to_owned())),
             Err(error) => return Ok(Explanation::invalid(error.to_string())),
@@ -46,7 +46,7 @@ impl Service {
             let bits = timeline.layout.bits();
             return Ok(Explanation::invalid(format!("it has more bits than the {bits} of an ID")));
         };
-        let key = codec.key(id).as_str().to_owned();
+        let key = generations.key(id).as_str().to_owned();
         let ordinal = timeline.ordinals(fields.worker, fields.tick..fields.tick).start;
         let lease = self.store().leases.lease_of(&space.name, ordinal).await?;
         let used = super::explain::used_in(self.found(space, &key).await?);

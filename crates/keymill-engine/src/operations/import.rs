@@ -77,6 +77,13 @@ impl<'a> Import<'a> {
         }
     }
 
+    /// Counts lines from this one on, for a file that comes in parts.
+    #[must_use]
+    pub fn starting_at(mut self, line: u64) -> Import<'a> {
+        self.lines = line.saturating_sub(1);
+        self
+    }
+
     /// Takes more bytes in.
     pub async fn push(&mut self, bytes: &[u8]) -> Result<(), ServiceError> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -133,10 +140,10 @@ impl<'a> Import<'a> {
         let Imported { made, known, refused, repeated } = imported;
         self.report.made += made;
         self.report.known += known;
-        let refused = refused.into_iter().map(|(place, reason)| (lines[place], reason));
+        let refused = refused.into_iter().map(|(index, reason)| (lines[index], reason));
         let repeated = repeated
             .into_iter()
-            .map(|(place, first)| (lines[place], format!("repeats line {}", lines[first])));
+            .map(|(index, first)| (lines[index], format!("repeats line {}", lines[first])));
         let unreadable = unreadable.into_iter().map(|(line, reason)| (line, reason.to_owned()));
         let mut refused: Vec<(u64, String)> = refused.chain(repeated).chain(unreadable).collect();
         refused.sort_unstable();

@@ -1,4 +1,4 @@
-//! What callers may say: names, keys, owners, callers and places in lists, each checked in one function
+//! What callers may say: names, keys, owners, callers and where a page begins, each checked in one function
 //! before any store is asked.
 //!
 //! The fronts and the command line pass text on as it came. Stores differ in what they take (PostgreSQL
@@ -52,7 +52,7 @@ pub fn check_caller(caller: &str) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Refuses a place in a list of names or instances that no page has named.
+/// Refuses what no page of names or instances can end with.
 pub(super) fn check_after(after: Option<&str>) -> Result<(), ServiceError> {
     match after {
         Some(after) if after.len() > TEXT_LEN_MAX || has_control(after) => {

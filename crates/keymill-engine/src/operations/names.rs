@@ -53,7 +53,7 @@ pub struct Imported {
     pub made: u64,
     /// Imported before.
     pub known: u64,
-    /// Which keys could not be, by their place among those given, and why.
+    /// Which keys could not be, by their index among those given, and why.
     pub refused: Vec<(usize, String)>,
     /// Which keys are the same as an earlier one, and as which.
     pub repeated: Vec<(usize, usize)>,
@@ -79,7 +79,7 @@ impl Service {
         }
     }
 
-    /// Removes an alias of an owner. Its key is not handed out all the same.
+    /// Removes an alias of an owner. Its key stays reserved and is never handed out.
     pub async fn remove_alias(
         &self,
         name: &str,
@@ -182,22 +182,22 @@ impl Service {
         keys: &[&str],
     ) -> Result<Vec<Result<Naming, String>>, ServiceError> {
         for _ in 0..LOCATE_MAX {
-            let codec = space.codec_now();
+            let generations = space.generations_now();
             let mut located = Vec::with_capacity(keys.len());
             for key in keys {
-                located.push(self.located(space, &codec, purpose, key).await?);
+                located.push(self.located(space, &generations, purpose, key).await?);
             }
             let batch = NameBatch {
                 space: space.name.clone(),
                 purpose,
                 owner: owner.to_owned(),
                 names: located.iter().flatten().cloned().collect(),
-                generations: codec.count(),
+                generations: generations.count(),
             };
             let named = match self.inner.fence.add_names(&batch).await {
                 Err(StoreError::Outdated(_)) => {
                     let record = self.store().spaces.space(&space.name).await?;
-                    space.keys.follow(&record.definition)?;
+                    space.codec.follow(&record.definition)?;
                     continue;
                 }
                 named => named?,
@@ -214,16 +214,16 @@ impl Service {
     async fn located(
         &self,
         space: &Space,
-        codec: &Generations,
+        generations: &Generations,
         purpose: NamePurpose,
         key: &str,
     ) -> Result<Result<NewName, String>, ServiceError> {
         if !space.record().definition.kind.counts() {
-            return Ok(space.located_beside(codec, purpose, key));
+            return Ok(space.located_beside(generations, purpose, key));
         }
-        let problem = match codec.ordinal(key.as_bytes()) {
+        let problem = match generations.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => {
-                return Ok(Ok(self.spelt(space, codec, ordinal, key).await?));
+                return Ok(Ok(self.spelt(space, generations, ordinal, key).await?));
             }
             Ok(Located::Elsewhere { .. }) => "it is a key of another region".to_owned(),
             // Of a length that the space may grow to.
@@ -253,10 +253,10 @@ impl Service {
         space: &Space,
         key: &str,
     ) -> Result<(String, Option<u64>), ServiceError> {
-        let codec = space.codec_now();
-        match codec.ordinal(key.as_bytes()) {
+        let generations = space.generations_now();
+        match generations.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => {
-                Ok((self.spelt(space, &codec, ordinal, key).await?.key, Some(ordinal)))
+                Ok((self.spelt(space, &generations, ordinal, key).await?.key, Some(ordinal)))
             }
             // Perhaps one that was taken before its generation was there.
             _ => Ok((key.to_owned(), None)),
@@ -270,16 +270,16 @@ impl Service {
     async fn spelt(
         &self,
         space: &Space,
-        codec: &Generations,
+        generations: &Generations,
         ordinal: u64,
         asked: &str,
     ) -> Result<NewName, ServiceError> {
         let reached = space.record().mark;
-        self.inner.fence.reach(&space.keys, ordinal + 1, reached).await?;
-        Ok(match space.keys.early_name(ordinal, asked) {
+        self.inner.fence.reach(&space.codec, ordinal + 1, reached).await?;
+        Ok(match space.codec.early_name(ordinal, asked) {
             Some(key) => NewName { key, ordinal: Some(ordinal) },
             None => {
-                let key = codec.key(ordinal).as_str().to_owned();
+                let key = generations.key(ordinal).as_str().to_owned();
                 NewName { key, ordinal: Some(ordinal) }
             }
         })
@@ -322,13 +322,13 @@ impl Space {
     /// one that is never handed out.
     fn located_beside(
         &self,
-        codec: &Generations,
+        generations: &Generations,
         purpose: NamePurpose,
         key: &str,
     ) -> Result<NewName, String> {
         let could_be_made = match self.source {
             Source::Uuids(_) => uuid::Uuid::try_parse(key).is_ok(),
-            _ => codec.ordinal(key.as_bytes()).is_ok(),
+            _ => generations.ordinal(key.as_bytes()).is_ok(),
         };
         if could_be_made {
             return Err(

@@ -5,7 +5,7 @@
 
 use super::ServiceError;
 use crate::fence::whole_store;
-use crate::store::{self, Finding, Opening, Place, Store};
+use crate::store::{self, Finding, Opening, Store, StoreDescription};
 
 /// A store that was opened.
 #[derive(Debug, Clone)]
@@ -20,7 +20,10 @@ impl OpenedStore {
     }
 
     /// Checks the store that a URL names, setting by setting. Nothing is created or changed.
-    pub async fn look(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>), ServiceError> {
+    pub async fn look(
+        url: &str,
+        opening: Opening,
+    ) -> Result<(StoreDescription, Vec<Finding>), ServiceError> {
         Ok(store::check(url, opening).await?)
     }
 
@@ -36,8 +39,8 @@ impl OpenedStore {
     }
 
     /// Its kind and its location, without passwords.
-    pub fn place(&self) -> Place {
-        self.store.admin.place()
+    pub fn describe(&self) -> StoreDescription {
+        self.store.admin.describe()
     }
 
     /// Whether it is safe to lease from, setting by setting.

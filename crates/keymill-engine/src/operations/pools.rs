@@ -12,7 +12,7 @@ use crate::space::Kind;
 use crate::store::{
     AvailablePage, Claimed, Fill, KeyRows, NamePurpose, Naming, NewName, StoreError, WriteKeys,
 };
-use crate::supply::claims::{FRUITLESS_FILLS_MAX, Pool};
+use crate::supply::claims::{FRUITLESS_FILLS_MAX, PoolSupply};
 
 /// How often a fill finds the keyspace changed, before it gives up.
 const OUTDATED_MAX: u32 = 5;
@@ -46,7 +46,7 @@ impl Service {
         };
         let (mut added, mut outdated, mut fruitless) = (0, 0, 0);
         while left > 0 {
-            let (capacity, era) = inner.fence.reach_all(&space.keys).await?;
+            let (capacity, era) = inner.fence.reach_all(&space.codec).await?;
             let fill = Fill {
                 space: name.to_owned(),
                 instance: self.instance().clone(),
@@ -115,13 +115,13 @@ impl Service {
     }
 
     /// What the supply task of a space claims from, if it has a pool.
-    pub(super) fn pool_of(&self, space: &Space) -> Option<Pool> {
-        let Source::Claimed { claims, .. } = &space.source else { return None };
-        Some(Pool {
+    pub(super) fn pool_of(&self, space: &Space) -> Option<PoolSupply> {
+        let Source::Claimed { claimed, .. } = &space.source else { return None };
+        Some(PoolSupply {
             space: space.name.clone(),
             fence: self.inner.fence.clone(),
-            claims: claims.clone(),
-            keys: space.keys.clone(),
+            claimed: claimed.clone(),
+            codec: space.codec.clone(),
             write: space.writer(),
             after: AtomicI64::new(i64::MIN),
             last: Mutex::default(),
@@ -151,40 +151,40 @@ impl Service {
     ) -> Result<(), ServiceError> {
         // In the order in which they are kept, so that neighbours are written together; of equal
         // ones the first counts.
-        let codec = space.codec_now();
-        let ordinal = |key: &str| match codec.ordinal(key.as_bytes()) {
+        let generations = space.generations_now();
+        let ordinal = |key: &str| match generations.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) if purpose == NamePurpose::Used => Some(ordinal),
             _ => None,
         };
         let mut order: Vec<(Option<u64>, usize)> =
-            keys.iter().enumerate().map(|(place, key)| (ordinal(key), place)).collect();
+            keys.iter().enumerate().map(|(index, key)| (ordinal(key), index)).collect();
         order.sort_unstable_by(|(a_ordinal, a), (b_ordinal, b)| {
             (a_ordinal, &keys[*a], a).cmp(&(b_ordinal, &keys[*b], b))
         });
-        let mut places: Vec<usize> = order.into_iter().map(|(_, place)| place).collect();
+        let mut indexes: Vec<usize> = order.into_iter().map(|(_, index)| index).collect();
         let mut first = None;
-        places.retain(|&place| match first {
-            Some(first) if keys[first] == keys[place] => {
-                imported.repeated.push((place, first));
+        indexes.retain(|&index| match first {
+            Some(first) if keys[first] == keys[index] => {
+                imported.repeated.push((index, first));
                 false
             }
             _ => {
-                first = Some(place);
+                first = Some(index);
                 true
             }
         });
-        for batch in places.chunks(self.store().names.names_max(purpose)) {
-            let new: Vec<&str> = batch.iter().map(|place| keys[*place].as_str()).collect();
+        for batch in indexes.chunks(self.store().names.names_max(purpose)) {
+            let new: Vec<&str> = batch.iter().map(|index| keys[*index].as_str()).collect();
             let outcomes = self.add_names(space, purpose, "", &new).await?;
-            for (&place, outcome) in batch.iter().zip(outcomes) {
+            for (&index, outcome) in batch.iter().zip(outcomes) {
                 match outcome {
                     Ok(Naming::Made) => imported.made += 1,
                     Ok(Naming::Mine) => imported.known += 1,
                     Ok(Naming::Taken) => {
                         let reason = "already issued, or owned by someone else";
-                        imported.refused.push((place, reason.to_owned()));
+                        imported.refused.push((index, reason.to_owned()));
                     }
-                    Err(problem) => imported.refused.push((place, problem)),
+                    Err(problem) => imported.refused.push((index, problem)),
                 }
             }
         }
@@ -197,9 +197,9 @@ impl Service {
 impl Space {
     /// Writes the keys of ordinals into the pool, without skipped and blocked ones.
     pub(super) fn writer(&self) -> WriteKeys {
-        let (keys, blocklist) = (self.keys.clone(), self.blocklist.clone());
+        let (codec, blocklist) = (self.codec.clone(), self.blocklist.clone());
         Arc::new(move |ordinals, each| {
-            keys.with_rules(&blocklist, |rules| {
+            codec.with_rules(&blocklist, |rules| {
                 rules.keys(ordinals, |ordinal, key| each(ordinal, text(key)));
             });
         })
@@ -210,8 +210,8 @@ impl Space {
         if key.len() > KEY_LEN_MAX {
             return Err(format!("it has more than {KEY_LEN_MAX} characters"));
         }
-        let codec = self.codec();
-        let shape = codec.shape();
+        let generations = self.generations();
+        let shape = generations.shape();
         let own = key.strip_prefix(&shape.spec().prefix).unwrap_or(key);
         match own.chars().find(|character| !shape.alphabet().symbols().contains(*character)) {
             Some(other) => {

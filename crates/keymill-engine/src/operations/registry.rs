@@ -17,7 +17,7 @@ use super::use_log::UseRecorder;
 use super::{Service, ServiceError};
 use crate::source::numbers::Numbers;
 use crate::source::outlook::Outlook;
-use crate::space::codec::Keys;
+use crate::space::codec::SpaceCodec;
 use crate::space::rules::Rules;
 use crate::space::secret::Master;
 use crate::space::{Audit, Timeline, Tuning};
@@ -29,12 +29,12 @@ use crate::supply::windows::Keeper;
 /// A space that this instance can take from.
 #[derive(Debug)]
 pub struct Space {
-    /// Its name.
+    /// Its name, as the store has it.
     pub name: String,
     /// What its keys are made of.
     pub(super) source: Source,
     /// How ordinals are written as keys, and which of them are left out.
-    pub(super) keys: Arc<Keys>,
+    pub(super) codec: Arc<SpaceCodec>,
     /// Where single keys are put on record, in a store that can.
     pub(super) recorder: Option<UseRecorder>,
     /// Whether every key is put on record before it is handed out, as the settings say at present.
@@ -48,19 +48,19 @@ pub struct Space {
 impl Space {
     /// From ordinal to key and back, as of now: a space may grow.
     #[inline]
-    pub fn codec(&self) -> Guard<Arc<Generations>> {
-        self.keys.codec()
+    pub fn generations(&self) -> Guard<Arc<Generations>> {
+        self.codec.generations()
     }
 
     /// The same, to be kept over a wait.
-    pub(super) fn codec_now(&self) -> Arc<Generations> {
-        self.keys.codec_now()
+    pub(super) fn generations_now(&self) -> Arc<Generations> {
+        self.codec.generations_now()
     }
 
     /// Where a key would belong if the space grew to its length.
     pub(super) fn located_later(&self, key: &str) -> Option<Located> {
         let definition = &self.record.load().definition;
-        self.keys.located_later(definition, key)
+        self.codec.located_later(definition, key)
     }
 
     /// The space as the store had it when last heard of.
@@ -102,7 +102,7 @@ impl Space {
     /// Which ordinals become which keys, as of now: asked for after a draw, it knows what was drawn.
     #[inline]
     pub(super) fn with_rules<T>(&self, then: impl FnOnce(Rules<'_>) -> T) -> T {
-        self.keys.with_rules(&self.blocklist, then)
+        self.codec.with_rules(&self.blocklist, then)
     }
 
     /// Whether a key is one that must not be handed out.
@@ -174,7 +174,7 @@ impl Service {
             && record.mark.revision >= space.record.load().mark.revision
         {
             space.blocklist.store(self.blocklist_of(&record.tuning));
-            if let Err(error) = space.keys.follow(&record.definition) {
+            if let Err(error) = space.codec.follow(&record.definition) {
                 tracing::error!(
                     space = record.name,
                     "cannot apply the growth of the keyspace: {error}"
@@ -190,7 +190,7 @@ impl Service {
             let sealed = record.sealed;
             space.record.store(Arc::new(record));
             if let Some(queue) = queue
-                && (sealed || advanced || space.keys.has_unread())
+                && (sealed || advanced || space.codec.has_unread())
             {
                 queue.beat_anyway();
             }
@@ -202,13 +202,13 @@ impl Service {
         let shared = Arc::new(ArcSwap::from_pointee(record));
         let record = shared.load();
         let master = self.master_of(&record)?;
-        let keys = Arc::new(Keys::of(&record.name, &record.definition, &master)?);
+        let codec = Arc::new(SpaceCodec::of(&record.name, &record.definition, &master)?);
         let source = self.source_of(&record)?;
         let pooled = matches!(source, Source::Claimed { .. });
         let space = Space {
             name: record.name.clone(),
             source,
-            keys,
+            codec,
             recorder: self.recorder(pooled, &shared),
             records_each_key: AtomicBool::new(record.tuning.audit == Audit::Key),
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
@@ -246,7 +246,7 @@ impl Service {
                     space: space.name.clone(),
                     fence: inner.fence.clone(),
                     mill: mill.clone(),
-                    keys: space.keys.clone(),
+                    codec: space.codec.clone(),
                     pool: self.pool_of(space),
                     record: space.record.clone(),
                     give_backs: inner.give_backs.clone(),
@@ -297,7 +297,7 @@ impl Service {
 /// The spaces that are open, by name. Read on every request; what is replaced when one is opened is a
 /// small part of them, so that opening ten thousand takes ten thousand times as long as opening one.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenSpaces {
     shards: Vec<ArcSwap<HashMap<String, Arc<Space>>>>,
     /// Held by who asks the store for a space of the shard.
     meetings: Vec<tokio::sync::Mutex<()>>,
@@ -305,20 +305,20 @@ pub(super) struct Open {
     opening: Mutex<()>,
 }
 
-impl Open {
+impl OpenSpaces {
     const SHARDS: usize = 256;
 
     #[inline]
     pub(super) fn shard(&self, name: &str) -> &ArcSwap<HashMap<String, Arc<Space>>> {
-        &self.shards[Open::place(name)]
+        &self.shards[OpenSpaces::index(name)]
     }
 
     fn meeting(&self, name: &str) -> &tokio::sync::Mutex<()> {
-        &self.meetings[Open::place(name)]
+        &self.meetings[OpenSpaces::index(name)]
     }
 
     #[inline]
-    fn place(name: &str) -> usize {
+    fn index(name: &str) -> usize {
         let hash = name.bytes().fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
         usize::from(hash)
     }
@@ -331,11 +331,11 @@ impl Open {
     }
 }
 
-impl Default for Open {
-    fn default() -> Open {
-        let shards = (0..Open::SHARDS).map(|_| ArcSwap::default()).collect();
-        let meetings = (0..Open::SHARDS).map(|_| tokio::sync::Mutex::default()).collect();
-        Open { shards, meetings, opening: Mutex::default() }
+impl Default for OpenSpaces {
+    fn default() -> OpenSpaces {
+        let shards = (0..OpenSpaces::SHARDS).map(|_| ArcSwap::default()).collect();
+        let meetings = (0..OpenSpaces::SHARDS).map(|_| tokio::sync::Mutex::default()).collect();
+        OpenSpaces { shards, meetings, opening: Mutex::default() }
     }
 }
 
@@ -362,12 +362,12 @@ impl<F: Fn(Outlook)> Drop for Alarm<F> {
         if std::thread::panicking() {
             let reason = "the task that leases keys failed; restart this instance";
             tracing::error!(space = self.space, "{reason}");
-            (self.set_outlook)(Outlook::Away(reason.to_owned()));
+            (self.set_outlook)(Outlook::Unreachable(reason.to_owned()));
         }
     }
 }
 
-/// Years before the bits of its time are used up, users can still move to another space.
+/// Years before its timestamps end, users can still move to another keyspace.
 fn warn_of_the_end(space: &str, timeline: Timeline) {
     if timeline.ends_soon(Timestamp::now()) {
         let runs_out_at = timeline.runs_out_at();

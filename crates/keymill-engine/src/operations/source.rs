@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::digests::Digests;
+use super::digests::DigestMaker;
 use super::{Service, ServiceError};
-use crate::source::claimed_keys::Claims;
+use crate::source::claimed_keys::ClaimedKeys;
 use crate::source::leased::Mill;
 use crate::source::numbers::Numbers;
 use crate::source::queue::Queue;
@@ -28,12 +28,12 @@ pub(super) enum Source {
         /// Hands out their numbers instead of ordinals.
         mill: Arc<Mill>,
         /// Turns the numbers into keys.
-        claims: Arc<Claims>,
+        claimed: Arc<ClaimedKeys>,
     },
     /// UUIDs, which no store has to know.
     Uuids(Uuids),
     /// Digests of inputs, which are on record before they leave.
-    Digests(Digests),
+    Digests(DigestMaker),
 }
 
 impl Source {
@@ -61,7 +61,7 @@ impl Service {
         let definition = &record.definition;
         Ok(match definition.kind {
             Kind::Shuffled | Kind::Sequential => Source::Leased(mill()),
-            Kind::Pooled => Source::Claimed { mill: mill(), claims: Arc::default() },
+            Kind::Pooled => Source::Claimed { mill: mill(), claimed: Arc::default() },
             Kind::Snowflake => {
                 let timeline = definition.timeline()?.expect("a snowflake space counts time");
                 let clock = self.inner.clock.clone();

@@ -66,7 +66,7 @@ impl Service {
         tuning.check()?;
         definition.check()?;
         definition.check_spelling()?;
-        definition.codec(name, self.master_for(name)?)?;
+        definition.generations(name, self.master_for(name)?)?;
         let capacity = definition.capacity()?;
         let start = wanted.start.unwrap_or(0);
         if start > 0 && !definition.kind.counts() {
@@ -158,7 +158,7 @@ impl Service {
             ));
         }
         let definition = before.definition.grow(length)?;
-        definition.codec(name, self.master_for(name)?)?;
+        definition.generations(name, self.master_for(name)?)?;
         let capacity = definition.capacity()?;
         let rolled_back = !before.mark.has_reached(seen);
         let record = if rolled_back && is_digest {
@@ -225,7 +225,7 @@ impl Service {
 
     /// Refuses what this store cannot do, with the reason.
     pub(super) fn check_store_can(&self, kind: Kind, tuning: &Tuning) -> Result<(), ServiceError> {
-        let place = self.store().admin.place().kind;
+        let store = self.store().admin.describe().kind;
         let rows = self.store().rows.as_ref();
         let refuse = |setting, problem: String| {
             Err(ServiceError::BadDefinition(DefinitionError::Setting { setting, problem }))
@@ -234,7 +234,7 @@ impl Service {
             return refuse(
                 "kind",
                 format!(
-                    "`{kind}` keeps a row for every key, which {place} does not support: use \
+                    "`{kind}` keeps a row for every key, which {store} does not support: use \
                      SQLite, PostgreSQL, MySQL or Redis"
                 ),
             );
@@ -243,7 +243,7 @@ impl Service {
             return refuse(
                 "audit",
                 format!(
-                    "`key` commits a row for every key, which {place} does not support: use \
+                    "`key` commits a row for every key, which {store} does not support: use \
                      SQLite, PostgreSQL or MySQL"
                 ),
             );
@@ -285,7 +285,7 @@ impl Service {
         }
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let seconds_left = remaining as f64 / leased_rate;
-        // A forecast beyond the calendar is none.
+        // A time beyond the calendar is not forecast.
         let runs_out_at = record.definition.timeline()?.map(Timeline::runs_out_at);
         let exhausted_at = (seconds_left < 2e11 && record.definition.kind.counts())
             .then(|| SignedDuration::try_from_secs_f64(seconds_left).ok())

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::pools::no_pool;
 use super::source::Source;
+use super::takeable::TakesFrom;
 use super::unwritten::{Run, Unwritten};
 use super::{Service, ServiceError, Space, check_caller};
 use crate::source::drawn::Drawn;
-use crate::source::numbers::Numbers;
 use crate::source::outlook::NotReady;
 use crate::space::Audit;
 use crate::store::{GiveBack, LeaseAsk, StoreError};
@@ -56,15 +56,12 @@ impl Service {
     ) -> Result<Taken, ServiceError> {
         self.check_count(count)?;
         check_caller(caller)?;
-        let numbers = match &space.source {
-            Source::Leased(mill) | Source::Claimed { mill, .. } => Numbers::Leased(mill),
-            Source::Ticks(ticks) => Numbers::Ticks(ticks),
-            Source::Uuids(uuids) => {
-                space.check_unsealed()?;
+        let numbers = match space.takes_from()? {
+            TakesFrom::Numbers(numbers) => numbers,
+            TakesFrom::Uuids(uuids) => {
                 uuids.make(count, each);
                 return Ok(Taken { count });
             }
-            Source::Digests(_) => return Err(space.not_takeable()),
         };
         numbers.can_meet(count.into()).map_err(|why| space.refusal(why))?;
         if space.takes_rows() {
@@ -104,14 +101,9 @@ impl Service {
         caller: &str,
     ) -> Result<Unwritten, ServiceError> {
         self.check_count(count)?;
-        let numbers = match &space.source {
-            Source::Leased(mill) | Source::Claimed { mill, .. } => Numbers::Leased(mill),
-            Source::Ticks(ticks) => Numbers::Ticks(ticks),
-            Source::Uuids(uuids) => {
-                space.check_unsealed()?;
-                return Ok(Unwritten::of_uuids(*uuids, count));
-            }
-            Source::Digests(_) => return Err(space.not_takeable()),
+        let numbers = match space.takes_from()? {
+            TakesFrom::Numbers(numbers) => numbers,
+            TakesFrom::Uuids(uuids) => return Ok(Unwritten::of_uuids(uuids, count)),
         };
         numbers.can_meet(count.into()).map_err(|why| space.refusal(why))?;
         if space.takes_rows() {
@@ -194,7 +186,7 @@ impl Service {
                 last_lease,
                 spent: last_lease.into_iter().collect(),
             };
-            let grant = inner.fence.lease(&ask, &space.keys).await;
+            let grant = inner.fence.lease(&ask, &space.codec).await;
             let grant = match grant.map_err(ServiceError::from) {
                 Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
                 grant => grant?,
@@ -294,8 +286,8 @@ impl Service {
                 return Err(ServiceError::PoolEmpty { space: space.name.clone() });
             }
             fruitless = 0;
-            let numbers = pool.claims.add(claim.keys, reserve);
-            pool.claims.forget_below(numbers.start);
+            let numbers = pool.claimed.add(claim.keys, reserve);
+            pool.claimed.forget_below(numbers.start);
             let each = |key: &[u8]| read = read && each(key);
             taken += u64::from(space.hand_out(numbers, caller, each).await?);
         }

@@ -7,9 +7,30 @@ use super::source::Source;
 use super::{ServiceError, Space};
 use crate::source::numbers::Numbers;
 use crate::source::outlook::NotReady;
-use crate::source::uuids::UUID_LEN;
+use crate::source::uuids::{UUID_LEN, Uuids};
+
+/// What a take draws from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TakesFrom<'a> {
+    /// What `supply` keeps filled.
+    Numbers(Numbers<'a>),
+    /// UUIDs, which are made when they are taken.
+    Uuids(Uuids),
+}
 
 impl Space {
+    /// What takes draw from. Refuses a space that makes keys from inputs; and one of UUIDs that was ended, because
+    /// these never run out.
+    #[inline]
+    pub(super) fn takes_from(&self) -> Result<TakesFrom<'_>, ServiceError> {
+        if let Some(numbers) = self.source.numbers() {
+            return Ok(TakesFrom::Numbers(numbers));
+        }
+        let Source::Uuids(uuids) = self.source else { return Err(self.not_takeable()) };
+        self.check_unsealed()?;
+        Ok(TakesFrom::Uuids(uuids))
+    }
+
     /// The refusal where keys are made from inputs, and there is nothing to take.
     pub(super) fn not_takeable(&self) -> ServiceError {
         ServiceError::WrongKind(format!(
@@ -21,12 +42,7 @@ impl Space {
     /// Refuses where a take of one key is known to be refused. Nothing is drawn and the store is not asked, so
     /// what only the store can tell, such as that a pool has run empty meanwhile, is not known here.
     pub fn check_take(&self) -> Result<(), ServiceError> {
-        let numbers = match &self.source {
-            Source::Leased(mill) | Source::Claimed { mill, .. } => Numbers::Leased(mill),
-            Source::Ticks(ticks) => Numbers::Ticks(ticks),
-            Source::Uuids(_) => return self.check_unsealed(),
-            Source::Digests(_) => return Err(self.not_takeable()),
-        };
+        let TakesFrom::Numbers(numbers) = self.takes_from()? else { return Ok(()) };
         if numbers.left() > 0 {
             return Ok(());
         }
@@ -35,7 +51,7 @@ impl Space {
         known.map_err(|why| self.refusal(why))
     }
 
-    /// Refuses where the space was ended and nothing of it is at hand.
+    /// Refuses where the space was ended.
     pub(super) fn check_unsealed(&self) -> Result<(), ServiceError> {
         if self.record().sealed {
             return Err(ServiceError::Sealed(self.name.clone()));
@@ -47,7 +63,7 @@ impl Space {
     pub fn key_len_max(&self) -> usize {
         match self.source {
             Source::Uuids(_) => UUID_LEN,
-            _ => self.codec().text_len_max(),
+            _ => self.generations().text_len_max(),
         }
     }
 

@@ -49,7 +49,7 @@ pub struct TokenRecord {
     pub certificate: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// By whom.
+    /// Who made it: a token, or the command line.
     pub created_by: String,
 }
 
@@ -76,7 +76,7 @@ pub struct KnownTokens {
     pub rolled_back: bool,
 }
 
-/// The list, as it is written. Fields that a later version has added are passed over.
+/// The list, as it is written. Fields that a later version has added are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct TokenDocument {
     tokens: Vec<TokenRecord>,

@@ -31,7 +31,7 @@ const PIECE: u64 = 1_024;
 /// Deliberately not `Clone`: two copies would write the same keys.
 #[derive(Debug)]
 pub struct Unwritten {
-    keys: Keys,
+    content: Content,
     count: u32,
     bytes: u64,
     key_len_max: usize,
@@ -44,7 +44,7 @@ pub struct Unwritten {
 pub struct Withdrawn;
 
 #[derive(Debug)]
-enum Keys {
+enum Content {
     Numbers(Runs),
     Uuids(Uuids),
     /// One a line, from `at` on.
@@ -64,7 +64,7 @@ pub(super) struct Run {
     /// Where ordinals go back to. IDs do not: there is always more time.
     out: Option<RunOut>,
     ordinals: Range<u64>,
-    codec: Arc<Generations>,
+    generations: Arc<Generations>,
     skips: Box<[u64]>,
     blocklist: Arc<Blocklist>,
 }
@@ -72,32 +72,32 @@ pub(super) struct Run {
 impl Unwritten {
     /// Of what is drawn in runs: none yet.
     pub(super) fn of_numbers() -> Unwritten {
-        Unwritten { keys: Keys::Numbers(Runs::default()), count: 0, bytes: 0, key_len_max: 0 }
+        Unwritten { content: Content::Numbers(Runs::default()), count: 0, bytes: 0, key_len_max: 0 }
     }
 
     pub(super) fn of_uuids(uuids: Uuids, count: u32) -> Unwritten {
         let bytes = u64::from(count) * UUID_LEN as u64;
-        Unwritten { keys: Keys::Uuids(uuids), count, bytes, key_len_max: UUID_LEN }
+        Unwritten { content: Content::Uuids(uuids), count, bytes, key_len_max: UUID_LEN }
     }
 
     /// Of keys that are there already, each with the end of its line.
     pub(super) fn of_texts(lines: Vec<u8>, count: u32) -> Unwritten {
         let bytes = lines.len() as u64 - u64::from(count);
         let key_len_max = lines.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
-        Unwritten { keys: Keys::Texts { lines, at: 0 }, count, bytes, key_len_max }
+        Unwritten { content: Content::Texts { lines, at: 0 }, count, bytes, key_len_max }
     }
 
     /// Adds a run, and says how many keys it has. One that has none stays spent, so that the next
     /// take gets further. Others get their turn between its pieces.
     pub(super) async fn add(&mut self, run: Run) -> u32 {
-        let Keys::Numbers(Runs(runs)) = &mut self.keys else {
+        let Content::Numbers(Runs(runs)) = &mut self.content else {
             unreachable!("only numbers come in runs");
         };
         // Before the first wait: a take that is dropped while it waits gives it back.
         runs.push_back(run);
         let run = runs.back().expect("it was just added");
         let (count, bytes) = run.measure().await;
-        self.key_len_max = self.key_len_max.max(run.codec.text_len_max());
+        self.key_len_max = self.key_len_max.max(run.generations.text_len_max());
         self.count += count;
         self.bytes += bytes;
         if count == 0
@@ -125,7 +125,7 @@ impl Unwritten {
 
     /// How much memory it takes that is as large as the keys themselves.
     pub fn text_in_memory(&self) -> usize {
-        if let Keys::Texts { lines, .. } = &self.keys { lines.capacity() } else { 0 }
+        if let Content::Texts { lines, .. } = &self.content { lines.capacity() } else { 0 }
     }
 
     /// Gives the next keys to `each`: at most `count`, and fewer where some are left out.
@@ -137,20 +137,20 @@ impl Unwritten {
             bytes += key.len() as u64;
         };
         let count = count.min(self.count);
-        match &mut self.keys {
-            Keys::Uuids(uuids) => uuids.make(count, each),
-            Keys::Texts { lines, at } => {
+        match &mut self.content {
+            Content::Uuids(uuids) => uuids.make(count, each),
+            Content::Texts { lines, at } => {
                 for key in lines[*at..].split(|byte| *byte == b'\n').take(count as usize) {
                     each(key);
                     *at += key.len() + 1;
                 }
             }
-            Keys::Numbers(runs) => runs.write(count.into(), &mut each)?,
+            Content::Numbers(runs) => runs.write(count.into(), &mut each)?,
         }
         self.count -= written;
         self.bytes -= bytes;
         if self.count == 0
-            && let Keys::Numbers(runs) = &mut self.keys
+            && let Content::Numbers(runs) = &mut self.content
         {
             runs.spend_rest();
         }
@@ -217,10 +217,10 @@ impl Run {
         };
         Some(Run {
             out,
-            skips: space.keys.skips().within(&ordinals),
+            skips: space.codec.skips().within(&ordinals),
             ordinals,
             // After the draw: it may be the first of a new generation.
-            codec: space.codec_now(),
+            generations: space.generations_now(),
             blocklist: space.blocklist.load_full(),
         })
     }
@@ -230,7 +230,7 @@ impl Run {
         let Range { mut start, end } = self.ordinals;
         if self.is_regular() {
             let count = end - start - self.skips.len() as u64;
-            let bytes = count * self.codec.text_len_max() as u64;
+            let bytes = count * self.generations.text_len_max() as u64;
             return (u32::try_from(count).expect("no more than were asked for"), bytes);
         }
         let (mut count, mut bytes) = (0, 0);
@@ -248,13 +248,13 @@ impl Run {
 
     /// Whether every ordinal but the skips has a key, and all keys have the same length.
     fn is_regular(&self) -> bool {
-        let fixed_length = self.codec.count() == 1 && self.codec.shape().length() > 0;
+        let fixed_length = self.generations.count() == 1 && self.generations.shape().length() > 0;
         fixed_length && self.blocklist.is_empty()
     }
 
     fn write(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8])) {
-        let Run { codec, skips, blocklist, .. } = self;
-        Rules { codec, skips, blocklist }.keys(ordinals, |_, key| each(key));
+        let Run { generations, skips, blocklist, .. } = self;
+        Rules { generations, skips, blocklist }.keys(ordinals, |_, key| each(key));
     }
 
     /// Forgets what is left of it: it is written to its end, or stays spent.

@@ -19,10 +19,10 @@ use crate::store::{Claimed, KeyUse, LastUse, SpaceRecord, StoreError, Uses};
 /// The most keys of one commit.
 const KEYS_MAX: usize = 10_000;
 
-/// Puts used keys of one space on record, many takes to a commit. The task that does begins with the
-/// first of them.
+/// Puts used keys of one space on record, many takes to a commit. The task that commits them starts with
+/// the first take.
 pub(super) struct UseRecorder {
-    writer: Arc<Writer>,
+    commits: Arc<UseCommit>,
     runtime: tokio::runtime::Handle,
     group: OnceLock<GroupCommit<Vec<KeyUse>, Vec<bool>>>,
 }
@@ -30,10 +30,10 @@ pub(super) struct UseRecorder {
 impl UseRecorder {
     async fn note(&self, uses: Vec<KeyUse>) -> Result<Vec<bool>, StoreError> {
         let group = self.group.get_or_init(|| {
-            let writer = self.writer.clone();
+            let commits = self.commits.clone();
             let commit = move |asked| {
-                let writer = writer.clone();
-                async move { writer.write(asked).await }
+                let commits = commits.clone();
+                async move { commits.write(asked).await }
             };
             GroupCommit::start(&self.runtime, KEYS_MAX, Vec::len, commit)
         });
@@ -56,14 +56,14 @@ impl Service {
     ) -> Option<UseRecorder> {
         let inner = &self.inner;
         self.store().rows.as_ref().filter(|rows| rows.use_log.notes_keys())?;
-        let writer = Arc::new(Writer {
+        let commits = Arc::new(UseCommit {
             space: record.load().name.clone(),
             fence: inner.fence.clone(),
             pooled,
             record: record.clone(),
             last: Mutex::default(),
         });
-        Some(UseRecorder { writer, runtime: inner.runtime.clone(), group: OnceLock::new() })
+        Some(UseRecorder { commits, runtime: inner.runtime.clone(), group: OnceLock::new() })
     }
 }
 
@@ -171,16 +171,18 @@ impl Space {
             slip.numbers.push(number);
         };
         match &self.source {
-            Source::Claimed { claims, .. } => claims.keys(drawn, |number, claimed, reserved| {
-                let Claimed { id, key } = claimed;
-                if reserved {
-                    note(number, *id, key);
-                } else {
-                    each(key.as_bytes());
-                    unnoted.push(number);
-                    count += 1;
-                }
-            }),
+            Source::Claimed { claimed: keys, .. } => {
+                keys.keys(drawn, |number, claimed, reserved| {
+                    let Claimed { id, key } = claimed;
+                    if reserved {
+                        note(number, *id, key);
+                    } else {
+                        each(key.as_bytes());
+                        unnoted.push(number);
+                        count += 1;
+                    }
+                });
+            }
             _ => self.with_rules(|rules| {
                 rules.keys(drawn, |ordinal, key| note(ordinal, ordinal.cast_signed(), text(key)));
             }),
@@ -200,13 +202,13 @@ impl Space {
         }
         let recorder = self.recorder.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
         let (mut count, mut lost) = (0, false);
-        for (place, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
+        for (index, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
             let may_go = match recorder.note(uses.to_vec()).await {
                 Ok(may_go) => may_go,
                 Err(error) => {
                     let doubtful =
                         if matches!(error, StoreError::InDoubt(_)) { uses.len() } else { 0 };
-                    let refused = &slip.numbers[place * KEYS_MAX + doubtful..];
+                    let refused = &slip.numbers[index * KEYS_MAX + doubtful..];
                     // Backwards, so that they are drawn again in their order.
                     if let Some(numbers) = self.source.numbers() {
                         refused.iter().rev().for_each(|&it| numbers.put_back(it..it + 1));
@@ -224,17 +226,17 @@ impl Space {
             }
             lost |= may_go.contains(&false);
         }
-        if let Source::Claimed { claims, .. } = &self.source
+        if let Source::Claimed { claimed, .. } = &self.source
             && lost
         {
-            slip.numbers.iter().for_each(|&number| claims.lose(&(number..number + 1)));
+            slip.numbers.iter().for_each(|&number| claimed.lose(&(number..number + 1)));
         }
         Ok(count)
     }
 }
 
 /// What a commit needs.
-struct Writer {
+struct UseCommit {
     space: String,
     fence: Arc<Fence>,
     pooled: bool,
@@ -244,7 +246,7 @@ struct Writer {
     last: Mutex<Option<LastUse>>,
 }
 
-impl Writer {
+impl UseCommit {
     fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
         self.last.lock().expect("nothing panics while it is held")
     }

@@ -6,7 +6,7 @@ use super::input::shown;
 use super::source::Source;
 use super::{Service, ServiceError, Space, State, check_caller};
 use crate::space::Kind;
-use crate::store::{Found, KeyPlace, Purpose, Retire, UsedKey, UsedPage, key_id};
+use crate::store::{Found, KeyRef, Purpose, Retire, UsedKey, UsedPage, key_id};
 
 impl Service {
     /// Used keys by time.
@@ -40,7 +40,7 @@ impl Service {
             _ => return Err(refuse(&explanation.reason)),
         };
         let canonical = explanation.key.unwrap_or_else(|| key.to_owned());
-        let at = self.place_of(&space, &canonical).await?;
+        let at = self.key_ref(&space, &canonical).await?;
         let at = at.ok_or_else(|| refuse("it is neither generated nor from a pool"))?;
         let instance = self.instance().id.clone();
         Ok(self.inner.fence.retire(&Retire { at, used_at, instance }).await?)
@@ -53,7 +53,7 @@ impl Service {
         key: &str,
     ) -> Result<Option<Found>, ServiceError> {
         let Some(rows) = &self.store().rows else { return Ok(None) };
-        match self.place_of(space, key).await? {
+        match self.key_ref(space, key).await? {
             Some(at) => Ok(rows.pools.find(&at).await?),
             None => Ok(None),
         }
@@ -61,9 +61,9 @@ impl Service {
 
     /// Where the row of a key is: a key tells its ordinal, and in a pool the ordinal tells the fill
     /// that wrote it.
-    async fn place_of(&self, space: &Space, key: &str) -> Result<Option<KeyPlace>, ServiceError> {
+    async fn key_ref(&self, space: &Space, key: &str) -> Result<Option<KeyRef>, ServiceError> {
         let store = self.store();
-        let place = |id| KeyPlace { space: space.name.clone(), id, key: key.to_owned() };
+        let at = |id| KeyRef { space: space.name.clone(), id, key: key.to_owned() };
         let pooled = space.record().definition.kind == Kind::Pooled;
         if pooled
             && let Some(imported) =
@@ -71,15 +71,15 @@ impl Service {
         {
             return Ok(Some(imported));
         }
-        let Ok(Located::Ordinal(ordinal)) = space.codec().ordinal(key.as_bytes()) else {
+        let Ok(Located::Ordinal(ordinal)) = space.generations().ordinal(key.as_bytes()) else {
             return Ok(None);
         };
         if !pooled {
-            return Ok(Some(place(ordinal.cast_signed())));
+            return Ok(Some(at(ordinal.cast_signed())));
         }
         let fill = store.leases.lease_of(&space.name, ordinal).await?;
         let fill =
             fill.filter(|fill| fill.purpose == Purpose::Fill && fill.ordinals.contains(&ordinal));
-        Ok(fill.map(|fill| place(key_id(fill.lease, ordinal - fill.ordinals.start))))
+        Ok(fill.map(|fill| at(key_id(fill.lease, ordinal - fill.ordinals.start))))
     }
 }

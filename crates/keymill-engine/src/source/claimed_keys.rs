@@ -1,4 +1,4 @@
-//! Claims: keys of a pool that this process alone may hand out.
+//! Claimed keys: those of a pool that this process alone may hand out.
 //!
 //! `supply` adds what it has claimed; the mill of the space then hands out their numbers, which this
 //! file turns into keys. Nothing here does I/O.
@@ -20,9 +20,9 @@ use crate::store::Claimed;
 /// How many spent claims are kept for those who drew a number and were paused before they looked.
 const SPENT_KEPT: usize = 4;
 
-/// The claims of one space.
+/// The claimed keys of one space, claim by claim.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
+pub(crate) struct ClaimedKeys {
     /// By number.
     batches: ArcSwap<Vec<Arc<Batch>>>,
     next: AtomicU64,
@@ -39,7 +39,7 @@ struct Batch {
     lost: AtomicBool,
 }
 
-impl Claims {
+impl ClaimedKeys {
     /// Takes claimed keys in and numbers them.
     pub(crate) fn add(&self, keys: Vec<Claimed>, reserved: bool) -> Range<u64> {
         let count = keys.len() as u64;
@@ -89,11 +89,11 @@ impl Claims {
 impl Batch {
     /// The keys among these numbers.
     fn part(&self, numbers: &Range<u64>) -> &[Claimed] {
-        let place = |number: u64| {
-            let place = usize::try_from(number.saturating_sub(self.start)).unwrap_or(usize::MAX);
-            place.min(self.keys.len())
+        let index = |number: u64| {
+            let index = usize::try_from(number.saturating_sub(self.start)).unwrap_or(usize::MAX);
+            index.min(self.keys.len())
         };
-        &self.keys[place(numbers.start)..place(numbers.end)]
+        &self.keys[index(numbers.start)..index(numbers.end)]
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn numbers_are_turned_into_their_keys_across_claims() {
-        let claims = Claims::default();
+        let claims = ClaimedKeys::default();
         assert_eq!(claims.add(claimed(["a", "b"]), false), 0..2);
         assert_eq!(claims.add(claimed(["c", "d", "e"]), true), 2..5);
         check(&claims, 0..5, &["a", "b", "c", "d", "e"]);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_or_forgotten_is_not_handed_out() {
-        let claims = Claims::default();
+        let claims = ClaimedKeys::default();
         for key in ["a", "b", "c", "d", "e", "f"] {
             claims.add(claimed([key]), false);
         }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(claims: &Claims, numbers: Range<u64>, expected: &[&str]) {
+    fn check(claims: &ClaimedKeys, numbers: Range<u64>, expected: &[&str]) {
         let mut found = Vec::new();
         claims.keys(numbers, |_, claimed, _| found.push(claimed.key.clone()));
         assert_eq!(found, expected);

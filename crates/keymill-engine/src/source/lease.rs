@@ -37,7 +37,7 @@ const SEALED: u64 = 1 << 63;
 ///
 /// Deliberately not `Clone`: two copies would draw the same ordinals.
 #[derive(Debug)]
-pub struct Leases {
+pub struct LeasePair {
     head: Padded,
     /// The newest turn whose slot is filled: the head's own turn, or the one after it.
     filled: AtomicU64,
@@ -74,16 +74,16 @@ struct Slot {
     len: AtomicU64,
 }
 
-impl Leases {
+impl LeasePair {
     /// No leases yet: the first draw finds it dry.
-    pub fn new() -> Leases {
-        Leases::starting_at(0)
+    pub fn new() -> LeasePair {
+        LeasePair::starting_at(0)
     }
 
     /// No leases yet, with turns that count from `turn`.
-    pub(crate) fn starting_at(turn: u64) -> Leases {
+    pub(crate) fn starting_at(turn: u64) -> LeasePair {
         let slot = || Slot { start: AtomicU64::new(0), len: AtomicU64::new(0) };
-        Leases {
+        LeasePair {
             head: Padded(AtomicU64::new(pack(turn & TURN_MASK, 0))),
             filled: AtomicU64::new(turn & TURN_MASK),
             low_mark: AtomicU64::new(0),
@@ -138,7 +138,7 @@ impl Leases {
 
     /// Puts a lease that the store has just granted behind the current one.
     ///
-    /// Only `supply` calls this, one call at a time, and only when [`Leases::has_next`] is
+    /// Only `supply` calls this, one call at a time, and only when [`LeasePair::has_next`] is
     /// false. Returns `false` when the leases are sealed: the lease is still the caller's.
     pub fn offer(&self, granted: Range<u64>) -> bool {
         assert!(granted.start < granted.end, "store granted an empty lease: {granted:?}");
@@ -205,9 +205,9 @@ impl Leases {
     }
 }
 
-impl Default for Leases {
-    fn default() -> Leases {
-        Leases::new()
+impl Default for LeasePair {
+    fn default() -> LeasePair {
+        LeasePair::new()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::lease::{Draw, Leases, TURN_MASK};
+use super::lease::{Draw, LeasePair, TURN_MASK};
 
 #[test]
 fn a_draw_larger_than_the_lease_is_cut_short() {
@@ -29,7 +29,7 @@ fn the_highest_ordinals_can_be_drawn() {
 
 #[test]
 fn a_seal_returns_exactly_what_was_not_drawn() {
-    let leases = Leases::new();
+    let leases = LeasePair::new();
     assert!(leases.offer(10..20));
     leases.draw(3);
     assert!(leases.offer(50..60));
@@ -42,7 +42,7 @@ fn a_seal_returns_exactly_what_was_not_drawn() {
 
 #[test]
 fn a_lease_is_low_once_when_it_passes_its_mark() {
-    let leases = Leases::new();
+    let leases = LeasePair::new();
     leases.offer(0..100);
     leases.draw(1);
     leases.set_low_mark(50);
@@ -53,7 +53,7 @@ fn a_lease_is_low_once_when_it_passes_its_mark() {
 
 #[test]
 fn turns_wrap_without_a_slip() {
-    let leases = Leases::starting_at(TURN_MASK);
+    let leases = LeasePair::starting_at(TURN_MASK);
     assert!(leases.offer(7..8));
     assert_eq!(leases.draw(1), Draw::Drawn { ordinals: 7..8, low: true });
     assert!(leases.offer(8..9));
@@ -63,7 +63,7 @@ fn turns_wrap_without_a_slip() {
 #[test]
 fn threads_never_draw_one_ordinal_twice() {
     const LEASES: u64 = 2_000;
-    let leases = Leases::new();
+    let leases = LeasePair::new();
     let mut drawn: Vec<u64> = std::thread::scope(|scope| {
         let drawers: Vec<_> = (0..3)
             .map(|_| {
@@ -98,7 +98,7 @@ fn threads_never_draw_one_ordinal_twice() {
 /// The one place that knows the API, so the tests above stay pure data.
 #[track_caller]
 fn check(granted: &[Range<u64>], wanted: &[u64], expected: &[Option<Range<u64>>]) {
-    let leases = Leases::new();
+    let leases = LeasePair::new();
     let mut granted = granted.iter();
     let mut drawn = Vec::new();
     for &wanted in wanted {

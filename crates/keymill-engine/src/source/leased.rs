@@ -11,7 +11,7 @@
 //!   that are out is not spent, and once an advance has overtaken it, they are neither written nor put
 //!   back.
 //! - A take that wants more than there is waits for the rest before it draws, so that small takes
-//!   beside it find what is at hand.
+//!   beside it find what there is.
 
 mod came_back;
 mod figures;
@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::lease::{Draw, LEASE_SIZE_MAX, Leases};
+use super::lease::{Draw, LEASE_SIZE_MAX, LeasePair};
 use super::outlook::{NotReady, Outlook};
 use super::queue::{Deadline, Look, Queue};
 use crate::space::Tuning;
@@ -38,7 +38,7 @@ const _: () = assert!(LEASE_SIZE_MAX == Tuning::LEASE_SIZE_MAX);
 /// The source of one space's ordinals.
 #[derive(Debug)]
 pub struct Mill {
-    pub(crate) leases: Leases,
+    pub(crate) leases: LeasePair,
     came_back: CameBack,
     /// What large takes have drawn and not written yet. Locked before `came_back`, never after.
     out: Mutex<Out>,
@@ -53,7 +53,7 @@ impl Mill {
     /// `wait_max`.
     pub fn new(waiting_max: usize, wait_max: Duration) -> Mill {
         Mill {
-            leases: Leases::new(),
+            leases: LeasePair::new(),
             came_back: CameBack::default(),
             out: Mutex::default(),
             offered: AtomicU64::new(0),
@@ -129,7 +129,7 @@ impl Mill {
         (rests, self.came_back.seal())
     }
 
-    /// Draws all that is at hand, to throw it away; how much it was. What is out is thrown away, too.
+    /// Draws all that is left, to throw it away; how much it was. What is out is thrown away, too.
     pub(crate) fn discard(&self) -> u64 {
         // Held to the end, so that nothing comes back behind this loop.
         let mut out = self.out();

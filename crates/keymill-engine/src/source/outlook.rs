@@ -16,7 +16,7 @@ pub(crate) enum Outlook {
     /// A lease is on its way, or will be as soon as somebody wants one.
     Filling,
     /// The store does not answer; `supply` keeps asking.
-    Away(String),
+    Unreachable(String),
     /// The pool is empty and being filled.
     PoolFilling,
     /// Every ordinal is granted; asked again with every heartbeat.
@@ -38,9 +38,9 @@ pub enum NotReady {
     /// No lease came in time.
     #[error("{0}")]
     Late(String),
-    /// The store does not answer, and this is what was met.
+    /// The store does not answer; the last error.
     #[error("the store is unreachable ({0})")]
-    Away(String),
+    Unreachable(String),
     /// The pool is empty and being filled.
     #[error("the pool is empty and being filled")]
     PoolFilling,
@@ -71,9 +71,10 @@ impl Outlook {
     /// Refuses where waiting is of no use: no keys come before somebody does something about it.
     pub(crate) fn check_hope(&self) -> Result<(), NotReady> {
         match self {
-            Outlook::Filling | Outlook::Away(_) | Outlook::PoolFilling | Outlook::NoWorker(_) => {
-                Ok(())
-            }
+            Outlook::Filling
+            | Outlook::Unreachable(_)
+            | Outlook::PoolFilling
+            | Outlook::NoWorker(_) => Ok(()),
             Outlook::Exhausted { held_elsewhere } => {
                 Err(NotReady::Exhausted { held_elsewhere: *held_elsewhere })
             }
@@ -85,7 +86,7 @@ impl Outlook {
     /// What to tell a caller who has waited in vain.
     pub(super) fn after_waiting(&self) -> NotReady {
         match self {
-            Outlook::Away(reason) => NotReady::Away(reason.clone()),
+            Outlook::Unreachable(reason) => NotReady::Unreachable(reason.clone()),
             Outlook::PoolFilling => NotReady::PoolFilling,
             Outlook::NoWorker(reason) => NotReady::NoWorker(reason.clone()),
             _ => NotReady::Late("the store did not grant new ones in time; try again".to_owned()),

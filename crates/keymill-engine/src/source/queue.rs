@@ -29,7 +29,7 @@ pub(crate) struct Queue {
     /// Wakes `supply`.
     low: Notify,
     /// A heartbeat has passed, which `supply` has not seen yet.
-    beaten: AtomicBool,
+    beat_passed: AtomicBool,
     /// Wakes callers who wait.
     filled: Notify,
     places: Semaphore,
@@ -55,7 +55,7 @@ impl Queue {
     pub(super) fn new(waiting_max: usize, wait_max: Duration) -> Queue {
         Queue {
             low: Notify::new(),
-            beaten: AtomicBool::new(false),
+            beat_passed: AtomicBool::new(false),
             filled: Notify::new(),
             places: Semaphore::new(waiting_max.min(Semaphore::MAX_PERMITS)),
             wait_max,
@@ -116,7 +116,7 @@ impl Queue {
     pub(super) fn check_wait(&self, wanted: u64, left: impl Fn() -> u64) -> Result<(), NotReady> {
         let outlook = self.outlook.load();
         match &**outlook {
-            Outlook::Away(_) | Outlook::NoWorker(_) if left() < wanted => {
+            Outlook::Unreachable(_) | Outlook::NoWorker(_) if left() < wanted => {
                 Err(outlook.after_waiting())
             }
             _ => Ok(()),
@@ -188,13 +188,13 @@ impl Queue {
 
     /// The same, whatever it waits for.
     pub(crate) fn beat_anyway(&self) {
-        self.beaten.store(true, Ordering::Relaxed);
+        self.beat_passed.store(true, Ordering::Relaxed);
         self.wake_supply();
     }
 
     /// Whether there was a heartbeat since the last look.
-    pub(crate) fn was_beaten(&self) -> bool {
-        self.beaten.swap(false, Ordering::Relaxed)
+    pub(crate) fn beat_has_passed(&self) -> bool {
+        self.beat_passed.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -242,14 +242,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_is_bounded_in_time_and_number() {
         let mill = Arc::new(Mill::new(1, Duration::from_secs(1)));
-        mill.queue.set_outlook(Outlook::Away("gone fishing".to_owned()));
+        mill.queue.set_outlook(Outlook::Unreachable("gone fishing".to_owned()));
         let first = tokio::spawn({
             let mill = mill.clone();
             async move { mill.draw(1, mill.queue.deadline()).await }
         });
         mill.queue.supply_is_wanted().await;
         assert_eq!(mill.draw(1, mill.queue.deadline()).await, Err(NotReady::Crowded));
-        assert_eq!(first.await.unwrap(), Err(NotReady::Away("gone fishing".to_owned())));
+        assert_eq!(first.await.unwrap(), Err(NotReady::Unreachable("gone fishing".to_owned())));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,13 +1,13 @@
-//! The keys of one space: how its ordinals are written, and which of them are left out.
+//! The codec of one space: how its ordinals are written, over all its generations, and which of them are left out.
 //!
 //! `operations` writes what it has drawn with it; `fence` brings it up to date before `supply` offers a
 //! lease. They share one, because a space may grow while it is served. Nothing here asks the store.
 //!
 //! # Invariants
 //!
-//! - Generations only get more, and are known before an ordinal of theirs can be drawn.
+//! - Generations are only added, and are known before an ordinal of theirs can be drawn.
 //! - So are the *early names*: names that were taken before their generation was there, and have
-//!   no ordinal on record. There can be no more of them once a generation is there, because
+//!   no ordinal on record. Once a generation is there, no more of them are made, because
 //!   stores refuse names that were located without it; so they are read once an era. A store that
 //!   was rolled back may have lost a generation and taken names meanwhile, and only an advance reopens it.
 
@@ -22,9 +22,9 @@ use super::secret::Master;
 use super::skips::Skips;
 use crate::space::{Definition, DefinitionError, LENGTH_MAX};
 
-/// The keys of one space, as far as this process knows them.
+/// The codec of one space, as far as this process knows its generations.
 #[derive(Debug)]
-pub struct Keys {
+pub struct SpaceCodec {
     space: String,
     master: Master,
     generations: ArcSwap<Generations>,
@@ -37,7 +37,7 @@ pub struct Keys {
     ready_in: AtomicU64,
     /// No early name is below this: what is of the first generation was found to be so.
     first_end: u64,
-    /// Held while they are read.
+    /// Held while early names are read.
     reading: Mutex<()>,
 }
 
@@ -58,7 +58,7 @@ pub enum GrowthError {
          could hand out keys that are already in use. Seal it and create a new keyspace"
     )]
     Contradiction {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
         /// The lengths after the first that it should have.
         found: Vec<u8>,
@@ -70,15 +70,15 @@ pub enum GrowthError {
     Definition(#[from] DefinitionError),
 }
 
-impl Keys {
-    /// The keys of a space with this name and definition.
+impl SpaceCodec {
+    /// The codec of a space with this name and definition.
     pub(crate) fn of(
         space: &str,
         definition: &Definition,
         master: &Master,
-    ) -> Result<Keys, DefinitionError> {
-        let generations = definition.codec(space, master)?;
-        Ok(Keys {
+    ) -> Result<SpaceCodec, DefinitionError> {
+        let generations = definition.generations(space, master)?;
+        Ok(SpaceCodec {
             space: space.to_owned(),
             master: master.clone(),
             ready_to: AtomicU64::new(generations.first_end()),
@@ -98,18 +98,18 @@ impl Keys {
 
     /// From ordinal to key and back. Loaded after ordinals are drawn, it knows their generation.
     #[inline]
-    pub(crate) fn codec(&self) -> Guard<Arc<Generations>> {
+    pub(crate) fn generations(&self) -> Guard<Arc<Generations>> {
         self.generations.load()
     }
 
     /// The same, to be kept over a wait.
-    pub(crate) fn codec_now(&self) -> Arc<Generations> {
+    pub(crate) fn generations_now(&self) -> Arc<Generations> {
         self.generations.load_full()
     }
 
-    /// How many ordinals are known of.
+    /// How many ordinals the known generations have.
     pub(crate) fn capacity(&self) -> u64 {
-        self.codec().capacity()
+        self.generations().capacity()
     }
 
     /// Ordinals not to hand out, because names occupy them.
@@ -120,7 +120,7 @@ impl Keys {
 
     /// The lengths of the generations after the first.
     pub(crate) fn grown(&self) -> Vec<u8> {
-        self.codec().later_lengths()
+        self.generations().later_lengths()
     }
 
     /// Where a key would belong if the space grew to its length; `None` where it never could.
@@ -129,7 +129,7 @@ impl Keys {
         (last + 1..=LENGTH_MAX).find_map(|length| {
             let longer = Definition { length, grown: Vec::new(), ..definition.clone() };
             longer.shape().ok()?.read(key.as_bytes()).ok()?;
-            longer.codec(&self.space, &self.master).ok()?.ordinal(key.as_bytes()).ok()
+            longer.generations(&self.space, &self.master).ok()?.ordinal(key.as_bytes()).ok()
         })
     }
 
@@ -143,10 +143,10 @@ impl Keys {
             let (space, found) = (self.space.clone(), found.clone());
             return Err(GrowthError::Contradiction { space, found, known });
         }
-        let codec = Arc::new(definition.codec(&self.space, &self.master)?);
+        let longer = Arc::new(definition.generations(&self.space, &self.master)?);
         // Several may follow at once, and the one that knows most has to stay.
         self.generations
-            .rcu(|known| Arc::clone(if known.count() < codec.count() { &codec } else { known }));
+            .rcu(|known| Arc::clone(if known.count() < longer.count() { &longer } else { known }));
         Ok(())
     }
 
@@ -164,12 +164,12 @@ impl Keys {
 
     /// Takes in all early names among these generations, as of this era: the ordinals of them all are
     /// ready.
-    pub(crate) fn take_in(&self, mut early: Vec<EarlyName>, codec: &Generations, era: u64) {
+    pub(crate) fn take_in(&self, mut early: Vec<EarlyName>, generations: &Generations, era: u64) {
         early.sort_unstable();
         let ordinals: Vec<u64> = early.iter().map(|name| name.ordinal).collect();
         self.skips.add(&ordinals);
         self.early.store(Arc::new(early));
-        self.ready_to.store(codec.capacity(), Ordering::Release);
+        self.ready_to.store(generations.capacity(), Ordering::Release);
         self.ready_in.store(era, Ordering::Release);
     }
 
@@ -191,8 +191,8 @@ impl Keys {
 
 impl EarlyName {
     /// A name without an ordinal on record, if it has one among these generations.
-    pub(crate) fn among(codec: &Generations, key: String) -> Option<EarlyName> {
-        match codec.ordinal(key.as_bytes()) {
+    pub(crate) fn among(generations: &Generations, key: String) -> Option<EarlyName> {
+        match generations.ordinal(key.as_bytes()) {
             Ok(Located::Ordinal(ordinal)) => Some(EarlyName { ordinal, key }),
             _ => None,
         }

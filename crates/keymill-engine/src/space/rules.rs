@@ -9,14 +9,14 @@ use std::ops::Range;
 use arc_swap::ArcSwap;
 use keymill_core::{Blocklist, Generations, KeyText};
 
-use super::codec::Keys;
+use super::codec::SpaceCodec;
 use super::skips::without;
 
 /// What decides which keys ordinals become.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
     /// How they are written.
-    pub(crate) codec: &'a Generations,
+    pub(crate) generations: &'a Generations,
     /// Ordinals that names occupy, in order.
     pub(crate) skips: &'a [u64],
     /// Keys not to hand out.
@@ -27,9 +27,9 @@ impl Rules<'_> {
     /// Gives the keys of these ordinals to `each`, without skipped and blocked ones.
     #[inline]
     pub(crate) fn keys(self, ordinals: Range<u64>, mut each: impl FnMut(u64, &[u8])) {
-        let shape = self.codec.shape();
+        let shape = self.generations.shape();
         without(self.skips, ordinals, |run| {
-            self.codec.keys(run, |ordinal, key| {
+            self.generations.keys(run, |ordinal, key| {
                 if !self.blocklist.blocks(shape.after_prefix(key)) {
                     each(ordinal, key);
                 }
@@ -40,7 +40,7 @@ impl Rules<'_> {
     /// The key of one ordinal, unless it is skipped or blocked.
     #[inline]
     pub(crate) fn key(self, ordinal: u64) -> Option<KeyText> {
-        let key = self.codec.key(ordinal);
+        let key = self.generations.key(ordinal);
         let skipped = !self.skips.is_empty() && self.skips.binary_search(&ordinal).is_ok();
         (!skipped && !self.blocks(&key)).then_some(key)
     }
@@ -48,11 +48,11 @@ impl Rules<'_> {
     /// Whether a key is one that must not be handed out.
     #[inline]
     pub(crate) fn blocks(self, key: &[u8]) -> bool {
-        self.blocklist.blocks(self.codec.shape().after_prefix(key))
+        self.blocklist.blocks(self.generations.shape().after_prefix(key))
     }
 }
 
-impl Keys {
+impl SpaceCodec {
     /// The rules as of now. Asked for after ordinals are drawn, they know the generation and the skips
     /// of these.
     #[inline]
@@ -61,8 +61,9 @@ impl Keys {
         blocklist: &ArcSwap<Blocklist>,
         then: impl FnOnce(Rules<'_>) -> T,
     ) -> T {
-        let (codec, skips, blocklist) = (self.codec(), self.skips().now(), blocklist.load());
-        then(Rules { codec: &codec, skips: &skips, blocklist: &blocklist })
+        let (generations, skips, blocklist) =
+            (self.generations(), self.skips().now(), blocklist.load());
+        then(Rules { generations: &generations, skips: &skips, blocklist: &blocklist })
     }
 }
 
@@ -81,16 +82,16 @@ mod tests {
             ..Definition::default()
         };
         let master = Master::made_up(Master::random_text().to_string());
-        let keys = Keys::of("tickets", &definition, &master).unwrap();
-        keys.skips().add(&[3, 5]);
+        let codec = SpaceCodec::of("tickets", &definition, &master).unwrap();
+        codec.skips().add(&[3, 5]);
         let blocklist = ArcSwap::from_pointee(Blocklist::new(["004", "006"]).unwrap());
         let mut many = Vec::new();
-        keys.with_rules(&blocklist, |rules| {
+        codec.with_rules(&blocklist, |rules| {
             rules.keys(2..9, |ordinal, key| many.push((ordinal, key.to_vec())));
         });
         let alone: Vec<(u64, Vec<u8>)> = (2..9)
             .filter_map(|ordinal| {
-                let key = keys.with_rules(&blocklist, |rules| rules.key(ordinal))?;
+                let key = codec.with_rules(&blocklist, |rules| rules.key(ordinal))?;
                 Some((ordinal, key.to_vec()))
             })
             .collect();

@@ -44,8 +44,8 @@ impl Skips {
     /// Those in a run, in order.
     pub fn within(&self, run: &Range<u64>) -> Box<[u64]> {
         let skips = self.ordinals.load();
-        let place = |ordinal: u64| skips.partition_point(|skip| *skip < ordinal);
-        skips[place(run.start)..place(run.end)].into()
+        let index = |ordinal: u64| skips.partition_point(|skip| *skip < ordinal);
+        skips[index(run.start)..index(run.end)].into()
     }
 
     /// All of them as of now, in order.

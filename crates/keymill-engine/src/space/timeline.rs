@@ -13,7 +13,7 @@ pub(super) const EPOCH: Timestamp = Timestamp::constant(1_735_689_600, 0);
 /// The digits of plain numbers.
 pub(super) const DECIMAL: &str = "0123456789";
 
-/// How long before its time runs out a space says so: five years.
+/// How long before its timestamps end a space warns: five years.
 const WARN_BEFORE: SignedDuration = SignedDuration::from_hours(5 * 365 * 24);
 
 /// Ticks of time since an epoch, and workers beside each other.
@@ -76,7 +76,7 @@ impl Timeline {
     }
 }
 
-/// A layout as it is kept, however it was typed; one that is none stays, to be refused.
+/// A layout as it is kept, however it was typed. What is not a layout stays as it is, to be refused.
 pub(super) fn canonical(text: &str) -> String {
     Layout::parse(text).map_or_else(|_| text.to_owned(), |layout| layout.to_string())
 }

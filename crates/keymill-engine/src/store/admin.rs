@@ -30,7 +30,7 @@ pub trait Admin: fmt::Debug + Send + Sync {
     }
 
     /// The store as people name it: its kind, and where it is, without passwords.
-    fn place(&self) -> Place;
+    fn describe(&self) -> StoreDescription;
 
     /// A file that every process on this store sees, for stores that are files themselves:
     /// floors kept there are known to instances that share nothing else.
@@ -41,7 +41,7 @@ pub trait Admin: fmt::Debug + Send + Sync {
 
 /// A store in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct StoreDescription {
     /// `sqlite`, …
     pub kind: &'static str,
     /// A path or a URL without its password.

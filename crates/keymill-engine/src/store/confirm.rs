@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::{KeyPlace, LeaseId, Mark, NameRecord, NewName, SpaceRecord, StoreError};
+use super::{KeyRef, LeaseId, Mark, NameRecord, NewName, SpaceRecord, StoreError};
 
 /// Reads that decide which keys leave: each in one transaction together with the space's mark.
 #[async_trait]
@@ -26,7 +26,7 @@ pub trait Snapshots: fmt::Debug + Send + Sync {
     /// Names without an ordinal, removed ones too, by key and after a given one. Read in one
     /// transaction with the space's mark, which must have reached `reached`, as in
     /// [`Snapshots::confirm`].
-    async fn unplaced(
+    async fn names_without_ordinal(
         &self,
         space: &str,
         reached: Mark,
@@ -38,7 +38,7 @@ pub trait Snapshots: fmt::Debug + Send + Sync {
 /// What to look for.
 #[derive(Debug, Clone)]
 pub struct Confirm {
-    /// In which space.
+    /// The name of the space.
     pub space: String,
     /// How far the space must have come: the mark of the change.
     pub reached: Mark,
@@ -64,15 +64,15 @@ pub enum Evidence {
     },
     /// A name and its owner.
     Name {
-        /// The name.
+        /// The key that was taken.
         name: NewName,
-        /// Whose it is.
+        /// Whom it must belong to.
         owner: String,
     },
     /// A used key, and the instance that used it.
     Used {
         /// The key.
-        at: KeyPlace,
+        at: KeyRef,
         /// Who used it.
         instance: String,
     },
@@ -80,7 +80,7 @@ pub enum Evidence {
     Digest {
         /// What tells the input from every other.
         hash: [u8; 32],
-        /// Its key.
+        /// The key that the input must have.
         key: String,
     },
 }
@@ -88,7 +88,7 @@ pub enum Evidence {
 /// What was found, all of it in one state of the store that has reached what was asked for.
 #[derive(Debug, Clone)]
 pub struct Confirmed {
-    /// The space.
+    /// The space, in that state.
     pub space: SpaceRecord,
     /// Whether the evidence is on record.
     pub on_record: bool,

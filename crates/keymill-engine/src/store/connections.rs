@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Object, Pool, PoolError, TimeoutType};
-
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Finding, StoreError};
@@ -29,7 +28,10 @@ const GET_MAX: Duration = Duration::from_secs(15);
 
 const CONNECTIONS_MAX: usize = 8;
 
-pub(super) fn new<M: Manager>(manager: M) -> Pool<M> {
+/// The connections to a store, which are used again and again. deadpool calls that a pool; here a pool has keys.
+pub(super) type Connections<M> = Pool<M>;
+
+pub(super) fn new<M: Manager>(manager: M) -> Connections<M> {
     Pool::builder(manager)
         .max_size(CONNECTIONS_MAX)
         .wait_timeout(Some(CALL_MAX))
@@ -38,16 +40,16 @@ pub(super) fn new<M: Manager>(manager: M) -> Pool<M> {
         .recycle_timeout(Some(CONNECT_MAX))
         .runtime(Runtime::Tokio1)
         .build()
-        .expect("a pool with timeouts has a runtime")
+        .expect("time limits have the runtime that they need")
 }
 
 /// A connection that was checked when it was made.
 pub(super) async fn get<M: Manager<Error = StoreError>>(
-    pool: &Pool<M>,
+    connections: &Connections<M>,
 ) -> Result<Object<M>, StoreError> {
     let late = |_| StoreError::Unavailable(format!("no connection within {GET_MAX:?}"));
     // Several that were idle may have to be given up before one answers.
-    timeout(GET_MAX, pool.get()).await.map_err(late)?.map_err(|error| match error {
+    timeout(GET_MAX, connections.get()).await.map_err(late)?.map_err(|error| match error {
         PoolError::Backend(error) => error,
         PoolError::Timeout(TimeoutType::Wait) => {
             StoreError::Unavailable("too many requests are waiting for a connection".to_owned())
@@ -75,11 +77,11 @@ pub(super) async fn within_call<T>(
 
 /// Gives up on a server that takes too long to connect to.
 pub(super) async fn in_time<T>(
-    place: &str,
+    server_name: &str,
     connect: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     timeout(CONNECT_MAX, connect).await.unwrap_or_else(|_| {
-        Err(StoreError::Unavailable(format!("{place} did not answer within {CONNECT_MAX:?}")))
+        Err(StoreError::Unavailable(format!("{server_name} did not answer within {CONNECT_MAX:?}")))
     })
 }
 

@@ -17,9 +17,9 @@ pub trait Digests: fmt::Debug + Send + Sync {
 /// Inputs to digest.
 #[derive(Debug, Clone)]
 pub struct DigestBatch {
-    /// In which space.
+    /// The name of the space.
     pub space: String,
-    /// The inputs.
+    /// The inputs, in the order of the answer.
     pub inputs: Vec<DigestInput>,
     /// Of how many generations of the space the last one's keys are the candidates.
     pub generations: usize,
@@ -46,7 +46,7 @@ pub struct Digested {
 /// The key of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestKey {
-    /// The key.
+    /// Its text.
     pub key: String,
     /// Which candidate it was, if it was made just now.
     pub made: Option<usize>,
@@ -61,7 +61,7 @@ impl DigestBatch {
         &self,
         space: &SpaceRecord,
     ) -> Result<(), StoreError> {
-        if self.generations == space.definition.generations() {
+        if self.generations == space.definition.generation_count() {
             return Ok(());
         }
         Err(StoreError::Outdated(self.space.clone()))

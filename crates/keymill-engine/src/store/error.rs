@@ -28,7 +28,7 @@ pub enum StoreError {
          instances"
     )]
     Exhausted {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
         /// How many ordinals are in open leases of other instances.
         held_elsewhere: u64,
@@ -36,7 +36,7 @@ pub enum StoreError {
     /// Every worker of a snowflake keyspace is held.
     #[error("{}", no_worker(space, *worker, *workers, *free_at, *advanced))]
     NoWorker {
-        /// The space.
+        /// The name of the keyspace.
         space: String,
         /// The worker that was asked for, where it was a certain one.
         worker: Option<u32>,
@@ -104,10 +104,16 @@ impl StoreError {
     }
 
     /// What to answer where a store is empty and may not be created.
-    pub fn empty(place: &str, opening: Opening) -> StoreError {
-        StoreError::Broken(if opening.secret_given {
+    pub fn empty(store: &str, opening: Opening) -> StoreError {
+        StoreError::Broken(if opening.existing_only {
             format!(
-                "{place} does not exist or is empty, and its secret comes from KEYMILL_SECRET, \
+                "{store} does not exist or is empty, so there is nothing to read or change. Check --store, \
+                 --data-dir and the settings; `keymill space create`, `keymill take` and `keymill serve` create a \
+                 store"
+            )
+        } else if opening.secret_given {
+            format!(
+                "{store} does not exist or is empty, and its secret comes from KEYMILL_SECRET, \
                  `secret_file` or the program that opens it. A new store would begin with the \
                  first key of that secret again: if the old store was lost, or this is the wrong \
                  one, it would repeat keys that were already handed out. Restore the store, or \
@@ -116,7 +122,7 @@ impl StoreError {
             )
         } else {
             format!(
-                "{place} does not exist or is empty, and --require-existing forbids creating it"
+                "{store} does not exist or is empty, and --require-existing forbids creating it"
             )
         })
     }

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use mounts::{is_mount_point, kind_at};
+use mounts::{is_mount_point, type_at};
 
 use super::{Finding, StoreError};
 
@@ -81,12 +81,12 @@ pub(super) fn filesystem(path: &Path) -> Result<Finding, StoreError> {
     let magic = rustix::fs::statfs(path).map_err(|error| broken(path, &error.into()))?.f_type;
     // They have 32 bits; some systems extend their sign.
     let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or_default();
-    Ok(judge(magic, kind_at(path)))
+    Ok(judge(magic, type_at(path)))
 }
 
 /// Whether a filesystem is of this machine, which locks and syncs can be relied on, and whether it
 /// stays. The numbers are those of the kernel's `magic.h` and of coreutils' `stat`.
-fn judge(magic: u32, kind: Option<String>) -> Finding {
+fn judge(magic: u32, fs_type: Option<String>) -> Finding {
     let remote = match magic {
         0x6969 => "nfs",
         0x517b => "smb",
@@ -112,28 +112,28 @@ fn judge(magic: u32, kind: Option<String>) -> Finding {
         0x7c7c_6673 => "prl_fs",
         0x786f_4256 => "vboxsf",
         // Of these only the ones on a disk, and a container's layer, are known to be local.
-        FUSE if !matches!(kind.as_deref(), Some("fuseblk" | "fuse.fuse-overlayfs")) => {
-            let found = kind.as_deref().unwrap_or("fuse");
+        FUSE if !matches!(fs_type.as_deref(), Some("fuseblk" | "fuse.fuse-overlayfs")) => {
+            let found = fs_type.as_deref().unwrap_or("fuse");
             return Finding::new("filesystem", found, "a local one", false);
         }
-        _ => return judge_local(magic, kind),
+        _ => return judge_local(magic, fs_type),
     };
     Finding::new("filesystem", remote, "a local one", false)
 }
 
-fn judge_local(magic: u32, kind: Option<String>) -> Finding {
+fn judge_local(magic: u32, fs_type: Option<String>) -> Finding {
     let (found, wanted) = match magic {
         0x794c_7630 => {
             ("a container's own layer (overlay)", "a volume; this is deleted with the container")
         }
-        FUSE if kind.as_deref() == Some("fuse.fuse-overlayfs") => (
+        FUSE if fs_type.as_deref() == Some("fuse.fuse-overlayfs") => (
             "a container's own layer (fuse-overlayfs)",
             "a volume; this is deleted with the container",
         ),
         0x0102_1994 => ("memory (tmpfs)", "a disk; this is empty after a reboot"),
         0x8584_58f6 => ("memory (ramfs)", "a disk; this is empty after a reboot"),
         _ => {
-            let name = kind.unwrap_or_else(|| format!("{magic:#x}"));
+            let name = fs_type.unwrap_or_else(|| format!("{magic:#x}"));
             let found = format!("local ({name})");
             return Finding::new("filesystem", &found, "a local one", true);
         }
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn filesystems_of_other_machines_are_unsafe_and_those_that_vanish_a_warning() {
-        let check = |magic: u32, kind: Option<&str>, verdict: Verdict| {
-            let found = judge(magic, kind.map(str::to_owned));
-            assert_eq!(found.verdict, verdict, "{magic:#x} {kind:?}: {found:?}");
+        let check = |magic: u32, fs_type: Option<&str>, verdict: Verdict| {
+            let found = judge(magic, fs_type.map(str::to_owned));
+            assert_eq!(found.verdict, verdict, "{magic:#x} {fs_type:?}: {found:?}");
         };
         for remote in [0x6969, 0x0102_1997, 0x00c3_6400, 0x0bd0_0bd0, 0x0116_1970, 0x7461_636f] {
             check(remote, None, Verdict::Unsafe);

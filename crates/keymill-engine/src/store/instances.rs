@@ -1,4 +1,4 @@
-//! Instances: their signs of life, and what the store answers to them.
+//! Instances: their heartbeats, and what the store answers to them.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::instance::Instance;
 /// The processes on a store.
 #[async_trait]
 pub trait Instances: fmt::Debug + Send + Sync {
-    /// Says that an instance lives (or, at its end, that it stopped), returns how far all spaces have
+    /// Records that an instance is running (or, at its end, that it stopped), returns how far all spaces have
     /// come, and tells which of the instance's last leases are not on record any more. Whole
     /// records are read only of the spaces that `pulse` names at another revision than the store has.
     async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError>;
@@ -21,14 +21,14 @@ pub trait Instances: fmt::Debug + Send + Sync {
     async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError>;
 }
 
-/// A sign of life.
+/// A heartbeat of an instance.
 #[derive(Debug, Clone)]
 pub struct Pulse {
-    /// Who lives.
+    /// Which instance is running.
     pub instance: Instance,
     /// Where it can be reached.
     pub address: Option<String>,
-    /// Whether this is its last word.
+    /// Whether it stops now.
     pub stopping: bool,
     /// The last lease it got of each space.
     pub last_leases: Vec<(String, LeaseId)>,
@@ -36,7 +36,7 @@ pub struct Pulse {
     pub serves: Vec<(String, u64)>,
 }
 
-/// The store's answer to a sign of life.
+/// The store's answer to a heartbeat.
 #[derive(Debug, Clone, Default)]
 pub struct Beat {
     /// The identity of the store.

@@ -5,7 +5,7 @@
 
 use super::{ERA, LeaseId};
 
-/// The most keys that one fill writes: their places have to fit below the revision in an id.
+/// The most keys that one fill writes: their positions have to fit below the revision in an id.
 pub const FILL_MAX: u64 = 1 << 16;
 
 /// The last era of a pool: the ids of later ones would not fit 63 bits.
@@ -19,25 +19,25 @@ pub type KeyId = i64;
 pub struct Claimed {
     /// Its row.
     pub id: KeyId,
-    /// The key.
+    /// Its text.
     pub key: String,
 }
 
-/// Where a key would be found.
+/// What the row of a key is found by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyPlace {
-    /// In which space.
+pub struct KeyRef {
+    /// The name of the space.
     pub space: String,
     /// Under which id.
     pub id: KeyId,
-    /// The key.
+    /// Its text.
     pub key: String,
 }
 
-/// The id of the key at a place of a fill or an import, under the revision that it makes.
-pub fn key_id(revision: LeaseId, place: u64) -> KeyId {
-    assert!(place < FILL_MAX, "{place} is beyond a fill");
-    let id = revision.checked_mul(FILL_MAX).and_then(|id| i64::try_from(id + place).ok());
+/// The id of the key at a position in a fill or an import, under the revision that it makes.
+pub fn key_id(revision: LeaseId, position: u64) -> KeyId {
+    assert!(position < FILL_MAX, "{position} is beyond a fill");
+    let id = revision.checked_mul(FILL_MAX).and_then(|id| i64::try_from(id + position).ok());
     id.expect("an advance for each of a hundred eras")
 }
 

@@ -23,7 +23,7 @@ pub trait Leases: fmt::Debug + Send + Sync {
     /// Closes leases where drawing ended and makes what was not drawn available again, all in one
     /// transaction, each above its floor. For each: how far its space has come with it. A lease that is not open, or not
     /// the caller's, or does not end where the caller says, is left alone, and so is one whose space
-    /// is refused; the others are closed all the same. There may be
+    /// is refused; the others are closed nevertheless. There may be
     /// several leases of one space, and hundreds of spaces.
     async fn give_back(
         &self,
@@ -40,9 +40,9 @@ pub trait Leases: fmt::Debug + Send + Sync {
 /// A request for a lease.
 #[derive(Debug, Clone)]
 pub struct LeaseAsk {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// For whom.
+    /// The instance that will hold it.
     pub instance: Instance,
     /// At most so many ordinals.
     pub size: u64,
@@ -59,7 +59,7 @@ pub struct LeaseAsk {
 pub struct Grant {
     /// Its number: the revision that made it.
     pub lease: LeaseId,
-    /// The ordinals.
+    /// The ordinals that are the holder's now.
     pub ordinals: Range<u64>,
     /// How far the space has come with it.
     pub mark: Mark,
@@ -73,11 +73,11 @@ pub type LeaseId = u64;
 /// A lease to close, with what was not drawn of it.
 #[derive(Debug, Clone)]
 pub struct GiveBack {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// Whose lease it is.
+    /// The ID of the instance that holds it.
     pub instance: String,
-    /// Which lease.
+    /// Its number.
     pub lease: LeaseId,
     /// Where the lease ends, as its holder knows it.
     pub end: u64,
@@ -91,7 +91,7 @@ pub struct GiveBack {
 /// A lease on record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeaseRecord {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
     /// Its number there.
     pub lease: LeaseId,

@@ -52,13 +52,13 @@ pub trait Names: fmt::Debug + Send + Sync {
 /// Names to take, all in one transaction.
 #[derive(Debug, Clone)]
 pub struct NameBatch {
-    /// In which space.
+    /// The name of the space.
     pub space: String,
-    /// What for.
+    /// Why they are taken.
     pub purpose: NamePurpose,
     /// For whom; empty where nobody said.
     pub owner: String,
-    /// The names.
+    /// The keys to take, in the order of the answer.
     pub names: Vec<NewName>,
     /// Among how many generations of the space their ordinals were looked for.
     pub generations: usize,
@@ -110,26 +110,26 @@ pub struct Named {
 /// A name on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameRecord {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// The key.
+    /// Its text.
     pub key: String,
     /// The ordinal that it could be generated from.
     pub ordinal: Option<u64>,
-    /// What for.
+    /// Why it was taken.
     pub purpose: NamePurpose,
-    /// For whom.
+    /// Whom it belongs to; empty where no owner was given.
     pub owner: String,
     /// When it was taken.
     pub created_at: Timestamp,
-    /// When it was removed, if it was. Its ordinal is never granted all the same.
+    /// When it was removed, if it was. Its ordinal stays occupied.
     pub removed_at: Option<Timestamp>,
 }
 
 /// Which names to list.
 #[derive(Debug, Clone)]
 pub struct NamePage {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
     /// Only those of this purpose. Keys in use that are kept as mere ordinals are not listed.
     pub purpose: NamePurpose,
@@ -146,7 +146,7 @@ impl NameBatch {
     /// name that could not be generated then may be a key now. So from a growth on, no name
     /// without an ordinal can be a key of the new generation.
     pub fn check_generations(&self, space: &SpaceRecord) -> Result<(), StoreError> {
-        if self.generations == space.definition.generations() {
+        if self.generations == space.definition.generation_count() {
             return Ok(());
         }
         Err(StoreError::Outdated(self.space.clone()))

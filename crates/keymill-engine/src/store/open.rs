@@ -10,7 +10,7 @@ use std::path::PathBuf;
 ))]
 use std::sync::Arc;
 
-use super::{Finding, Place, Store, StoreError};
+use super::{Finding, Store, StoreDescription, StoreError};
 
 /// How to open a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Opening {
     /// Where that is forbidden, whether it is because the secret comes from outside the store: keys
     /// of it may have been handed out by a store that was lost.
     pub secret_given: bool,
+    /// Where that is forbidden, whether it is because a new store would have nothing of what is asked for.
+    pub existing_only: bool,
     /// Use it although a failure may cost a repeated key.
     pub allow_unsafe: bool,
     /// Bring its schema up to date.
@@ -28,41 +30,47 @@ pub struct Opening {
 
 impl Default for Opening {
     fn default() -> Opening {
-        Opening { create: true, secret_given: false, allow_unsafe: false, migrate: true }
+        Opening {
+            create: true,
+            secret_given: false,
+            existing_only: false,
+            allow_unsafe: false,
+            migrate: true,
+        }
     }
 }
 
-/// A kind of store, by the scheme of its URLs.
-struct Kind {
-    scheme: &'static str,
+/// A scheme of URLs, and so a kind of store.
+struct Scheme {
+    name: &'static str,
     example: &'static str,
     /// Whether this build has it.
     built: bool,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind {
-        scheme: "sqlite",
+const SCHEMES: [Scheme; 5] = [
+    Scheme {
+        name: "sqlite",
         example: "sqlite:/var/lib/keymill/keymill.db",
         built: cfg!(feature = "sqlite"),
     },
-    Kind {
-        scheme: "postgres",
+    Scheme {
+        name: "postgres",
         example: "postgres://user:password@host1,host2/database",
         built: cfg!(feature = "postgres"),
     },
-    Kind {
-        scheme: "mysql",
+    Scheme {
+        name: "mysql",
         example: "mysql://user:password@host/database",
         built: cfg!(feature = "mysql"),
     },
-    Kind {
-        scheme: "redis",
+    Scheme {
+        name: "redis",
         example: "redis://user:password@host/0",
         built: cfg!(feature = "redis"),
     },
-    Kind {
-        scheme: "etcd",
+    Scheme {
+        name: "etcd",
         example: "etcd://host1:2379,host2:2379,host3:2379",
         built: cfg!(feature = "etcd"),
     },
@@ -115,7 +123,10 @@ pub async fn open(url: &str, opening: Opening) -> Result<Store, StoreError> {
 
 /// Checks the store that `url` names, setting by setting, and changes nothing: nothing is made,
 /// migrated or locked.
-pub async fn check(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>), StoreError> {
+pub async fn check(
+    url: &str,
+    opening: Opening,
+) -> Result<(StoreDescription, Vec<Finding>), StoreError> {
     check_url(url)?;
     #[cfg(feature = "sqlite")]
     if scheme(url) == "sqlite" {
@@ -125,7 +136,7 @@ pub async fn check(url: &str, opening: Opening) -> Result<(Place, Vec<Finding>),
     }
     // A server is there or not: opening makes nothing but the schema, and only where it may migrate.
     let store = open(url, Opening { migrate: false, ..opening }).await?;
-    Ok((store.admin.place(), store.admin.check().await?))
+    Ok((store.admin.describe(), store.admin.check().await?))
 }
 
 /// Refuses a store without a keyspace, for a secret that comes from outside it: the store may have been
@@ -135,7 +146,7 @@ pub async fn refuse_forgotten(store: &Store) -> Result<(), StoreError> {
         return Ok(());
     }
     let opening = Opening { secret_given: true, ..Opening::default() };
-    Err(StoreError::empty(&store.admin.place().location, opening))
+    Err(StoreError::empty(&store.admin.describe().location, opening))
 }
 
 /// The folder of a store that is a file; `None` for one on the network.
@@ -151,8 +162,8 @@ pub fn folder_of(url: &str) -> Option<PathBuf> {
 pub fn check_url(url: &str) -> Result<(), StoreError> {
     let scheme = scheme(url);
     let refuse = |problem: String| Err(StoreError::Broken(problem));
-    match KINDS.iter().find(|kind| kind.scheme == scheme) {
-        Some(Kind { built: false, .. }) => refuse(format!(
+    match SCHEMES.iter().find(|known| known.name == scheme) {
+        Some(Scheme { built: false, .. }) => refuse(format!(
             "this keymill was built without {scheme}; build it with `cargo build --release \
              --features {scheme}`"
         )),
@@ -162,7 +173,7 @@ pub fn check_url(url: &str) -> Result<(), StoreError> {
         }
         Some(_) => Ok(()),
         None => {
-            let examples: Vec<&str> = KINDS.iter().map(|kind| kind.example).collect();
+            let examples: Vec<&str> = SCHEMES.iter().map(|known| known.example).collect();
             refuse(format!(
                 "`{scheme}` is not a kind of store; stores are named by URL: {}",
                 examples.join(", ")

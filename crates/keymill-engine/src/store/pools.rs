@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{
-    Claimed, ERA, FILL_MAX, Floor, Grant, KeyId, KeyPlace, LastUse, Mark, SpaceRecord, StoreError,
+    Claimed, ERA, FILL_MAX, Floor, Grant, KeyId, KeyRef, LastUse, Mark, SpaceRecord, StoreError,
     UsedKey,
 };
 use crate::instance::Instance;
@@ -45,10 +45,10 @@ pub trait Pools: fmt::Debug + Send + Sync {
     async fn available(&self, space: &str) -> Result<u64, StoreError>;
 
     /// Where a key of a pool is.
-    async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError>;
+    async fn find(&self, at: &KeyRef) -> Result<Option<Found>, StoreError>;
 
-    /// The place of a key that somebody imported into a pool.
-    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError>;
+    /// What the row of a key is found by that somebody imported into a pool.
+    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyRef>, StoreError>;
 
     /// Keys that are available, in the order in which they are claimed.
     async fn available_page(&self, page: &AvailablePage) -> Result<Vec<Claimed>, StoreError>;
@@ -65,7 +65,7 @@ pub type WriteKeys = Arc<dyn Fn(Range<u64>, &mut dyn FnMut(u64, &str)) + Send + 
 /// A request to fill a pool.
 #[derive(Clone)]
 pub struct Fill {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
     /// Who fills it.
     pub instance: Instance,
@@ -75,9 +75,9 @@ pub struct Fill {
     pub enough: Option<u64>,
     /// From ordinals to keys.
     pub write: WriteKeys,
-    /// How many ordinals that knows of,
+    /// How many ordinals `write` knows of. Where more are granted, the fill is refused.
     pub capacity: u64,
-    /// in which era.
+    /// The era in which that was so. In another one, the fill is refused.
     pub era: u64,
 }
 
@@ -95,9 +95,9 @@ pub struct Filled {
 /// A request for keys of a pool.
 #[derive(Debug, Clone)]
 pub struct ClaimAsk {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// For whom.
+    /// The instance that claims them.
     pub instance: Instance,
     /// At most so many.
     pub size: u64,
@@ -129,11 +129,11 @@ pub struct Claim {
 /// Claimed keys to give back.
 #[derive(Debug, Clone)]
 pub struct Release {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// Whose they are.
+    /// The ID of the instance that claimed them.
     pub instance: String,
-    /// The keys.
+    /// The keys, each with its row.
     pub keys: Vec<Claimed>,
     /// Whether they were reserved, rather than used.
     pub reserved: bool,
@@ -146,7 +146,7 @@ pub enum Found {
     Available,
     /// In the pool, for an instance.
     Reserved {
-        /// Which.
+        /// The ID of the instance.
         by: String,
         /// Since when.
         at: Timestamp,
@@ -158,7 +158,7 @@ pub enum Found {
 /// Which available keys to list.
 #[derive(Debug, Clone)]
 pub struct AvailablePage {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
     /// Those after this one.
     pub after: Option<Claimed>,

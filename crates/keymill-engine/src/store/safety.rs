@@ -1,15 +1,15 @@
 //! Findings: what was looked at to tell whether a store is safe to lease from.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
 /// One line of `keymill store check`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What was looked at.
     pub setting: String,
-    /// What it is.
+    /// Its value.
     pub found: String,
     /// What it should be.
     pub wanted: String,
@@ -18,7 +18,7 @@ pub struct Finding {
 }
 
 /// Whether a setting is safe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// As it should be.

@@ -15,7 +15,7 @@ use crate::space::{Definition, Kind, Tuning};
 /// A space as the store has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpaceRecord {
-    /// Its name.
+    /// Its name, which is never used again.
     pub name: String,
     /// What its keys look like.
     pub definition: Definition,

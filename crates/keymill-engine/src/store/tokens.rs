@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+use serde::{Deserialize, Serialize};
 
 use super::{Floor, History, Mark, RolledBack, StoreError, is_later_era};
 
@@ -67,16 +69,26 @@ pub struct TokenChange {
 /// Something that an administrator did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// Its place in the record. The store gives it.
+    /// Its number in the record, which the store assigns.
     pub id: u64,
-    /// When.
+    /// When it was done.
     pub at: Timestamp,
-    /// Who.
+    /// The name of the token that did it, or `command line`.
     pub by: String,
-    /// From where.
+    /// The address or the host that it was done from.
     pub from: String,
-    /// What.
+    /// What was done, in words.
     pub what: String,
+}
+
+/// An act as stores of documents write it, under its id.
+#[cfg(any(feature = "etcd", feature = "redis"))]
+#[derive(Serialize, Deserialize)]
+pub(super) struct ActDoc {
+    at: Timestamp,
+    by: String,
+    from: String,
+    what: String,
 }
 
 /// Which acts to list.
@@ -86,6 +98,19 @@ pub struct ActPage {
     pub after: Option<u64>,
     /// At most so many.
     pub limit: u32,
+}
+
+#[cfg(any(feature = "etcd", feature = "redis"))]
+impl ActDoc {
+    pub(super) fn of(act: &Act) -> ActDoc {
+        let Act { at, by, from, what, .. } = act.clone();
+        ActDoc { at, by, from, what }
+    }
+
+    pub(super) fn act(self, id: u64) -> Act {
+        let ActDoc { at, by, from, what } = self;
+        Act { id, at, by, from, what }
+    }
 }
 
 impl TokenList {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{Claimed, Floor, KeyId, KeyPlace, Mark, StoreError, must_be_on_record};
+use super::{Claimed, Floor, KeyId, KeyRef, Mark, StoreError, must_be_on_record};
 
 /// The record of single keys.
 #[async_trait]
@@ -33,11 +33,11 @@ pub trait UseLog: fmt::Debug + Send + Sync {
 /// Keys that are handed out.
 #[derive(Debug, Clone)]
 pub struct Uses {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// By whom.
+    /// The ID of the instance that hands them out.
     pub instance: String,
-    /// The keys.
+    /// The keys, in the order of the answer.
     pub keys: Vec<KeyUse>,
     /// Whether they are reserved keys of a pool, rather than of a lease.
     pub pooled: bool,
@@ -52,9 +52,9 @@ pub struct Uses {
 pub struct KeyUse {
     /// Its row: in the pool, or its ordinal.
     pub id: KeyId,
-    /// The key.
+    /// Its text.
     pub key: String,
-    /// To whom.
+    /// Who gets it; empty where the caller gave no name.
     pub caller: String,
 }
 
@@ -71,7 +71,7 @@ pub struct Noted {
 /// others have made as many changes since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastUse {
-    /// The key.
+    /// The key, with its row.
     pub key: Claimed,
     /// The revision that noted its use.
     pub revision: u64,
@@ -80,11 +80,11 @@ pub struct LastUse {
 /// A key to retire.
 #[derive(Debug, Clone)]
 pub struct Retire {
-    /// Which.
-    pub at: KeyPlace,
+    /// What its row is found by.
+    pub at: KeyRef,
     /// Since when it may be in use, where no row tells.
     pub used_at: Timestamp,
-    /// By whom.
+    /// The ID of the instance that retires it.
     pub instance: String,
 }
 
@@ -93,13 +93,13 @@ pub struct Retire {
 pub struct UsedKey {
     /// Its row.
     pub id: KeyId,
-    /// The key.
+    /// Its text.
     pub key: String,
     /// When it was handed out, or claimed.
     pub used_at: Timestamp,
     /// To whom; empty where nobody said.
     pub caller: String,
-    /// By which instance.
+    /// The ID of the instance that handed it out.
     pub instance: String,
     /// When it ceases to be.
     pub expires_at: Option<Timestamp>,
@@ -110,7 +110,7 @@ pub struct UsedKey {
 /// Which used keys to list.
 #[derive(Debug, Clone)]
 pub struct UsedPage {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
     /// Used at this time or later.
     pub from: Option<Timestamp>,

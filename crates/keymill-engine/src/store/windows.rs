@@ -52,9 +52,9 @@ pub trait Windows: fmt::Debug + Send + Sync {
 /// A request for a worker, or for more time with the one that is held.
 #[derive(Debug, Clone)]
 pub struct WindowAsk {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
-    /// For whom.
+    /// The instance that will hold the worker.
     pub instance: Instance,
     /// How the space counts time and workers.
     pub timeline: Timeline,
@@ -73,7 +73,7 @@ pub struct WindowAsk {
 /// A window as its holder knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldWindow {
-    /// The worker.
+    /// Its number.
     pub worker: u32,
     /// The tenancy.
     pub lease: LeaseId,
@@ -84,7 +84,7 @@ pub struct HeldWindow {
 /// A window that was granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// The worker.
+    /// The number of the worker.
     pub worker: u32,
     /// The tenancy: the revision that began it.
     pub lease: LeaseId,
@@ -99,13 +99,13 @@ pub struct Window {
 /// A worker that its holder needs no more.
 #[derive(Debug, Clone)]
 pub struct WindowRelease {
-    /// Of which space.
+    /// The name of the space.
     pub space: String,
     /// Who held it.
     pub instance: String,
     /// How the space counts time and workers.
     pub timeline: Timeline,
-    /// What is held.
+    /// The window, as its holder knows it.
     pub held: HeldWindow,
     /// The first tick that was not used.
     pub unused_from: u64,

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fence::Fence;
-use crate::source::claimed_keys::Claims;
+use crate::source::claimed_keys::ClaimedKeys;
 use crate::source::outlook::Outlook;
 use crate::source::queue::Queue;
-use crate::space::codec::Keys;
+use crate::space::codec::SpaceCodec;
 use crate::space::{Audit, Tuning};
 use crate::store::{Claim, ClaimAsk, Fill, Grant, LastUse, Release, StoreError, WriteKeys};
 
@@ -24,15 +24,14 @@ const SHARE: u64 = 8;
 pub(crate) const FRUITLESS_FILLS_MAX: u32 = 16;
 
 /// Where a mill's keys come from, for a pool.
-pub(crate) struct Pool {
-    /// The space.
+pub(crate) struct PoolSupply {
     pub(crate) space: String,
     /// Through which it claims.
     pub(crate) fence: Arc<Fence>,
     /// What it has claimed.
-    pub(crate) claims: Arc<Claims>,
+    pub(crate) claimed: Arc<ClaimedKeys>,
     /// Its keys, to fill the pool.
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) codec: Arc<SpaceCodec>,
     /// Writes them.
     pub(crate) write: WriteKeys,
     /// Where the last claim ended.
@@ -41,7 +40,7 @@ pub(crate) struct Pool {
     pub(crate) last: Mutex<Option<LastUse>>,
 }
 
-impl Pool {
+impl PoolSupply {
     /// Claims keys for the mill. Where the pool is empty and should not be, it is filled first.
     pub(crate) async fn claim(
         &self,
@@ -55,7 +54,7 @@ impl Pool {
             if let Some(last) = claim.keys.last() {
                 self.after.store(last.id + 1, Ordering::Relaxed);
                 let (mark, left) = (claim.mark, claim.available);
-                let ordinals = self.claims.add(claim.keys, reserve);
+                let ordinals = self.claimed.add(claim.keys, reserve);
                 return Ok(Grant { lease: mark.revision, ordinals, mark, left });
             }
             if claim.available > 0 {
@@ -105,7 +104,7 @@ impl Pool {
     /// Fills the pool once if it runs low; how many keys are available then.
     pub(crate) async fn top_up(&self, tuning: &Tuning) -> Result<u64, StoreError> {
         let fill_max = self.fence.store().rows_of(&self.space)?.pools.fill_max();
-        let (capacity, era) = self.fence.reach_all(&self.keys).await?;
+        let (capacity, era) = self.fence.reach_all(&self.codec).await?;
         let fill = Fill {
             space: self.space.clone(),
             instance: self.fence.instance().clone(),
@@ -126,7 +125,7 @@ impl Pool {
     /// Gives back what was claimed and not drawn.
     pub(crate) async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
         let (mut used, mut reserved) = (Vec::new(), Vec::new());
-        self.claims.keys(rest, |_, claimed, is_reserved| {
+        self.claimed.keys(rest, |_, claimed, is_reserved| {
             let keys = if is_reserved { &mut reserved } else { &mut used };
             keys.push(claimed.clone());
         });
@@ -150,8 +149,8 @@ impl Pool {
     }
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for PoolSupply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").field("space", &self.space).finish_non_exhaustive()
+        f.debug_struct("PoolSupply").field("space", &self.space).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The present rate of demand: a moving average. Slow enough that a burst of a few keys does
-/// not lease millions, and fast enough for a flood all the same: leases are sized for a horizon
+/// not lease millions, and still fast enough for a flood: leases are sized for a horizon
 /// many times the half-life, so the first second of a flood already leases several of them.
 #[derive(Debug)]
 pub(crate) struct Pace {

@@ -18,9 +18,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::claims::Pool;
+use super::claims::PoolSupply;
 use super::demand::Pace;
-use super::held::{Held, spent};
+use super::held::{HeldLease, spent};
 use super::progress::SharedProgress;
 use super::refusal::tell;
 use super::retry::Retry;
@@ -31,7 +31,7 @@ use crate::source::lease::LEASE_SIZE_MAX;
 use crate::source::leased::Mill;
 use crate::source::numbers::Numbers;
 use crate::source::outlook::Outlook;
-use crate::space::codec::Keys;
+use crate::space::codec::SpaceCodec;
 use crate::space::{Audit, Tuning};
 use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, StoreError};
 
@@ -55,9 +55,9 @@ pub(crate) struct LeaseSupply {
     /// What it fills.
     pub(crate) mill: Arc<Mill>,
     /// What is made of it, to be brought up to date first.
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) codec: Arc<SpaceCodec>,
     /// Where keys are claimed instead of leased, if they are rows of a pool.
-    pub(crate) pool: Option<Pool>,
+    pub(crate) pool: Option<PoolSupply>,
     /// The space as the store had it when last heard of, with its changeable settings.
     pub(crate) record: Arc<ArcSwap<SpaceRecord>>,
     /// Where leases go at the end.
@@ -76,7 +76,7 @@ impl LeaseSupply {
     /// Runs until the instance stops or the space is ended, then gives back what is left.
     pub(crate) async fn run(mut self) {
         let mut pace = Pace::new(Instant::now());
-        let mut held: Vec<Held> = Vec::new();
+        let mut held: Vec<HeldLease> = Vec::new();
         let mut retry = Retry::default();
         let (mut sample_every, mut drawn) = (SAMPLE_EVERY, 0);
         loop {
@@ -90,7 +90,7 @@ impl LeaseSupply {
             if *self.mill.queue.outlook() == Outlook::Sealed {
                 break;
             }
-            let beat = self.mill.queue.was_beaten();
+            let beat = self.mill.queue.beat_has_passed();
             if beat {
                 self.follow_record(&mut held).await;
             }
@@ -119,7 +119,7 @@ impl LeaseSupply {
             match granted {
                 Ok(grant) => {
                     held.retain(|lease| !spent.contains(&lease.lease));
-                    held.push(Held { lease: grant.lease, ordinals: grant.ordinals.clone() });
+                    held.push(HeldLease { lease: grant.lease, ordinals: grant.ordinals.clone() });
                     retry = Retry::default();
                     self.mill.fill(grant.ordinals);
                     Box::pin(self.look_after_pool(&held, grant.left, &tuning)).await;
@@ -141,10 +141,10 @@ impl LeaseSupply {
     /// Takes in what the heartbeat has brought: reads names that a growth made keys of, ahead of the
     /// lease that will need it (where this fails, that one tries again), and drops what an advance
     /// has overtaken.
-    async fn follow_record(&self, held: &mut Vec<Held>) {
+    async fn follow_record(&self, held: &mut Vec<HeldLease>) {
         let record = self.record.load_full();
-        if self.keys.has_unread() && !held.is_empty() {
-            let _ = Box::pin(self.fence.reach(&self.keys, record.capacity, record.mark)).await;
+        if self.codec.has_unread() && !held.is_empty() {
+            let _ = Box::pin(self.fence.reach(&self.codec, record.capacity, record.mark)).await;
         }
         let is_pool = self.pool.is_some();
         if held.iter().any(|held| held.is_overtaken(&record, is_pool)) {
@@ -170,14 +170,14 @@ impl LeaseSupply {
     }
 
     /// Whether to ask the store now.
-    fn wants_more(&self, pace: &Pace, tuning: &Tuning, held: &[Held], beat: bool) -> bool {
+    fn wants_more(&self, pace: &Pace, tuning: &Tuning, held: &[HeldLease], beat: bool) -> bool {
         if self.mill.leases.has_next() {
             return false;
         }
         let left = self.mill.left();
         match *self.mill.queue.outlook() {
             // Until it answers: callers are refused by this outlook, so only success may end it.
-            Outlook::Away(_) => return true,
+            Outlook::Unreachable(_) => return true,
             // Asked again with every heartbeat, and once when there is a spent lease to report.
             Outlook::Exhausted { .. } => return beat || !spent(held, &self.mill).is_empty(),
             Outlook::RolledBack(_) | Outlook::Sealed => return beat,
@@ -209,7 +209,7 @@ impl LeaseSupply {
             last_lease: self.progress.get().last_lease,
             spent: spent.to_vec(),
         };
-        let grant = self.fence.lease(&ask, &self.keys).await?;
+        let grant = self.fence.lease(&ask, &self.codec).await?;
         self.progress.change(|progress| {
             progress.last_lease = Some(grant.lease);
             progress.leases += 1;
@@ -229,10 +229,10 @@ impl LeaseSupply {
     }
 
     /// Forgets spent claims, and fills a pool that runs low.
-    async fn look_after_pool(&self, held: &[Held], available: u64, tuning: &Tuning) {
+    async fn look_after_pool(&self, held: &[HeldLease], available: u64, tuning: &Tuning) {
         let Some(pool) = &self.pool else { return };
         if let Some(oldest) = held.first() {
-            pool.claims.forget_below(oldest.ordinals.start);
+            pool.claimed.forget_below(oldest.ordinals.start);
         }
         if available >= tuning.low_water {
             return;
@@ -250,10 +250,10 @@ impl LeaseSupply {
     }
 
     /// Seals the leases and returns what was not drawn. A rest that cannot be returned is a gap.
-    async fn give_back(&self, held: Vec<Held>) {
+    async fn give_back(&self, held: Vec<HeldLease>) {
         let (rests, mut came_back) = self.mill.seal();
         came_back.sort_unstable_by_key(|range| range.start);
-        for Held { lease, ordinals } in held {
+        for HeldLease { lease, ordinals } in held {
             let rest = rests
                 .iter()
                 .find(|rest| !rest.is_empty() && rest.end == ordinals.end)

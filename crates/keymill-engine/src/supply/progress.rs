@@ -21,7 +21,7 @@ pub struct Progress {
     pub clock_jumps: u64,
 }
 
-/// The same, shared with those whom it is told.
+/// The same, shared between the task and those who read it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedProgress(Arc<Mutex<Progress>>);
 

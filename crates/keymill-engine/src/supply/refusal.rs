@@ -36,7 +36,7 @@ pub(crate) fn tell(
             let doubted = matches!(error, StoreError::InDoubt(_));
             progress.change(|progress| progress.burned += u64::from(doubted));
             retry.again(now, doubted);
-            Outlook::Away(error.to_string())
+            Outlook::Unreachable(error.to_string())
         }
     };
     // Told once: the wording may differ from one refusal to the next.

@@ -63,7 +63,7 @@ pub(crate) struct Keeper {
 
 /// A tenancy, as it is on record.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct HeldTenancy {
     window: HeldWindow,
     start: u64,
     /// Whether IDs are drawn from it: only once the fence is sure of it.
@@ -75,7 +75,7 @@ impl Keeper {
     pub(crate) async fn run(mut self) {
         let ticks = self.ticks.clone();
         let (worker, queue, source) = (ticks.worker(), &ticks.queue, Numbers::Ticks(&ticks));
-        let mut held: Option<Held> = None;
+        let mut held: Option<HeldTenancy> = None;
         let mut pace = Pace::new(self.now());
         let mut retry = Retry::default();
         let mut watch = ClockWatch::new(self.clock.clone());
@@ -92,7 +92,7 @@ impl Keeper {
                 () = self.clock.sleep_until(wake_at), if timed => {}
                 () = stopped(&mut self.stop) => break,
             }
-            let beat = queue.was_beaten();
+            let beat = queue.beat_has_passed();
             if *queue.outlook() == Outlook::Sealed {
                 break;
             }
@@ -146,7 +146,7 @@ impl Keeper {
     }
 
     /// When to look again: at the latest when the window is to be extended.
-    fn wake_at(&self, worker: &Worker, held: Option<Held>, retry: &Retry) -> Instant {
+    fn wake_at(&self, worker: &Worker, held: Option<HeldTenancy>, retry: &Retry) -> Instant {
         let soon = self.now() + LOOK_EVERY;
         if !matches!(*self.ticks.queue.outlook(), Outlook::Filling) {
             return retry.at.unwrap_or(soon);
@@ -167,7 +167,12 @@ impl Keeper {
 
     /// How many ticks to ask for; after a doubt few more than there are, and more with every answer
     /// that added nothing.
-    fn length_to_ask(&self, worker: &Worker, held: Option<Held>, doubted: Option<u32>) -> u64 {
+    fn length_to_ask(
+        &self,
+        worker: &Worker,
+        held: Option<HeldTenancy>,
+        doubted: Option<u32>,
+    ) -> u64 {
         let (timeline, length) = (worker.timeline(), self.length(worker.timeline()));
         let Some(empty) = doubted else { return length };
         let rest = held.zip(worker.tick_now());
@@ -181,15 +186,21 @@ impl Keeper {
     }
 
     /// Whether to ask the store now.
-    fn wants_more(&self, worker: &Worker, held: Option<Held>, pace: &Pace, beat: bool) -> bool {
+    fn wants_more(
+        &self,
+        worker: &Worker,
+        held: Option<HeldTenancy>,
+        pace: &Pace,
+        beat: bool,
+    ) -> bool {
         match *self.ticks.queue.outlook() {
             // Until it answers: callers are refused by this outlook, so only success may end it.
-            Outlook::Away(_) | Outlook::NoWorker(_) => return true,
+            Outlook::Unreachable(_) | Outlook::NoWorker(_) => return true,
             Outlook::RolledBack(_) | Outlook::Sealed | Outlook::Exhausted { .. } => return beat,
             Outlook::Filling | Outlook::PoolFilling => {}
         }
         match held {
-            Some(Held { window, in_use: true, .. }) => {
+            Some(HeldTenancy { window, in_use: true, .. }) => {
                 let now = worker.tick_now().unwrap_or(window.end);
                 window.end <= now + self.rest(worker.timeline())
             }
@@ -204,7 +215,7 @@ impl Keeper {
     async fn ask(
         &self,
         worker: &Worker,
-        held: &mut Option<Held>,
+        held: &mut Option<HeldTenancy>,
         length: u64,
     ) -> Result<bool, StoreError> {
         // Not later: the store read its clock after this.
@@ -224,12 +235,12 @@ impl Keeper {
         Ok(!window.ticks.is_empty())
     }
 
-    /// Asks the store, and keeps what is on record from then on, whether or not it comes to be used.
+    /// Asks the store, and keeps what is on record from then on, whether or not it is used.
     async fn window(
         &self,
         timeline: Timeline,
         length: u64,
-        held: &mut Option<Held>,
+        held: &mut Option<HeldTenancy>,
     ) -> Result<WindowOnRecord, StoreError> {
         let ask = WindowAsk {
             space: self.space.clone(),
@@ -249,7 +260,7 @@ impl Keeper {
             Some(held) if held.window.lease == window.lease => held.window = on_record,
             _ => {
                 let start = window.ticks.start;
-                *held = Some(Held { window: on_record, start, in_use: false });
+                *held = Some(HeldTenancy { window: on_record, start, in_use: false });
                 self.tell_of(timeline, window);
             }
         }
@@ -261,7 +272,7 @@ impl Keeper {
     fn settle(
         &self,
         worker: &Worker,
-        held: &mut Option<Held>,
+        held: &mut Option<HeldTenancy>,
         WindowOnRecord { window, at, sure }: WindowOnRecord,
     ) -> Result<(Window, Option<u64>), StoreError> {
         sure?;
@@ -298,7 +309,7 @@ impl Keeper {
     async fn mind_the_clock(
         &self,
         worker: &Worker,
-        held: &mut Option<Held>,
+        held: &mut Option<HeldTenancy>,
         window: &Window,
         now: u64,
         length: u64,

@@ -30,7 +30,7 @@ async fn a_lease_in_doubt_is_burned_and_the_next_ones_ask_for_one() {
     let space = service.space("links").await.unwrap();
     let mut first = None;
     service.take(&space, 1, "", |key| first = Some(key.to_vec())).await.unwrap();
-    let located = space.codec().ordinal(&first.unwrap()).unwrap();
+    let located = space.generations().ordinal(&first.unwrap()).unwrap();
     // 1000 and three single ones were burned; the fifth, still a single one, was handed out.
     assert_eq!(located, keymill_core::Located::Ordinal(1_003));
     let asked = store.asked();

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keymill_core::Blocklist;
 use keymill_engine::ServiceError;
-use keymill_engine::operations::{Limits, OpenedStore, Opening, Service, Setup, Space, State};
+use keymill_engine::operations::{OpenedStore, Opening, Service, Space, State};
 use keymill_engine::space::{Kind, SpaceSpec};
+
+use crate::setup::setup;
 
 #[tokio::test]
 async fn an_instance_that_knows_nothing_of_a_growth_goes_on_past_the_seam() {
@@ -107,23 +108,8 @@ async fn names_that_became_one_key_keep_their_owners() {
 
 async fn start(folder: &Path) -> Service {
     let url = format!("sqlite:{}", folder.join("keymill.db").display());
-    let setup = Setup {
-        store: OpenedStore::open(&url, Opening::default()).await.unwrap(),
-        data_dir: folder.to_owned(),
-        secret: None,
-        blocklist: Blocklist::none(),
-        alias_rules: Default::default(),
-        limits: Limits {
-            wait_max: Duration::from_secs(10),
-            heartbeat_every: Duration::from_millis(100),
-            ..Limits::default()
-        },
-        require_existing: false,
-        worker: None,
-        clock: Default::default(),
-        unsafe_store: None,
-    };
-    Service::start(setup).await.unwrap()
+    let store = OpenedStore::open(&url, Opening::default()).await.unwrap();
+    Service::start(setup(store, folder)).await.unwrap()
 }
 
 /// The space `tickets`, with keys of one character.

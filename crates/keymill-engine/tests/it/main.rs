@@ -12,6 +12,7 @@ mod paused;
 mod rollback;
 mod schema;
 mod servers;
+mod setup;
 mod snowflake;
 mod sources;
 mod store_behavior;

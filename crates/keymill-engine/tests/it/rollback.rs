@@ -59,6 +59,24 @@ async fn an_advance_beyond_keys_counts_those_that_were_generated_and_leases_in_f
 }
 
 #[tokio::test]
+async fn keys_in_use_are_read_line_by_line_however_they_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(folder.path(), "one").await;
+    tickets(&service, 1_000).await;
+    let file = b"\xef\xbb\xbf000007\r\n\n 000009 \n\xff\xfe\nno key\n000003";
+    for size in [1, 2, 5, file.len()] {
+        // Only the highest is remembered, and all are counted.
+        let mut keys = service.highest_keys("tickets").await.unwrap().keeping(1);
+        file.chunks(size).for_each(|chunk| keys.push(chunk));
+        keys.finish();
+        assert_eq!((keys.counted, keys.other), (3, 2), "{size} bytes at a time");
+        let ask = AdvanceAsk { beyond: Some(keys), ..AdvanceAsk::default() };
+        let plan = service.plan_advance("tickets", ask).await.unwrap();
+        assert_eq!(plan.highest, [(9, "000009".to_owned())]);
+    }
+}
+
+#[tokio::test]
 async fn a_lease_that_an_advance_did_not_know_of_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let first = start(folder.path(), "one").await;

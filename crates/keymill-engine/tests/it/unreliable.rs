@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use keymill_core::Blocklist;
 use keymill_engine::instance::Instance;
 use keymill_engine::internals::store::{
     Act, ActPage, Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed,
     Created, DigestBatch, Digested, Digests, Fill, Filled, Finding, Floor, Found, GiveBack, Grant,
-    InstancePage, InstanceRecord, Instances, KeyPlace, KeyRows, LeaseAsk, LeasePage, LeaseRecord,
+    InstancePage, InstanceRecord, Instances, KeyRef, KeyRows, LeaseAsk, LeasePage, LeaseRecord,
     Leases, Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NamePurpose, NameRecord, Named,
-    Names, NewName, NewSpace, Noted, Opening, Place, Pools, Pulse, Release, Retire, Rows, RowsPage,
-    Snapshots, SpaceRecord, Spaces, Store, StoreError, TokenChange, TokenList, Tokens, UseLog,
-    UsedKey, UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
+    Names, NewName, NewSpace, Noted, Opening, Pools, Pulse, Release, Retire, Rows, RowsPage,
+    Snapshots, SpaceRecord, Spaces, Store, StoreDescription, StoreError, TokenChange, TokenList,
+    Tokens, UseLog, UsedKey, UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
 };
-use keymill_engine::operations::{Limits, Setup};
 use keymill_engine::space::{Definition, Tuning};
+
+pub(crate) use crate::setup::setup;
 
 /// A SQLite store behind a link that fails as a test says.
 #[derive(Debug)]
@@ -144,27 +144,6 @@ impl Unreliable {
 impl fmt::Debug for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pause")
-    }
-}
-
-/// An instance on a store, without a blocklist. It beats often where it beats at all.
-pub(crate) fn setup(store: Store, data_dir: &Path) -> Setup {
-    std::fs::create_dir_all(data_dir).unwrap();
-    Setup {
-        store: store.into(),
-        data_dir: data_dir.to_owned(),
-        secret: None,
-        blocklist: Blocklist::none(),
-        alias_rules: Default::default(),
-        limits: Limits {
-            wait_max: Duration::from_secs(10),
-            heartbeat_every: Duration::from_millis(100),
-            ..Limits::default()
-        },
-        require_existing: false,
-        worker: None,
-        clock: Default::default(),
-        unsafe_store: None,
     }
 }
 
@@ -318,14 +297,14 @@ impl Snapshots for Unreliable {
         self.up()?.snapshots.confirm(what).await
     }
 
-    async fn unplaced(
+    async fn names_without_ordinal(
         &self,
         space: &str,
         reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.up()?.snapshots.unplaced(space, reached, after, limit).await
+        self.up()?.snapshots.names_without_ordinal(space, reached, after, limit).await
     }
 }
 
@@ -400,8 +379,8 @@ impl Admin for Unreliable {
         self.up()?.admin.check().await
     }
 
-    fn place(&self) -> Place {
-        self.inner.admin.place()
+    fn describe(&self) -> StoreDescription {
+        self.inner.admin.describe()
     }
 }
 
@@ -423,11 +402,11 @@ impl Pools for Unreliable {
         self.rows()?.pools.available(space).await
     }
 
-    async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, at: &KeyRef) -> Result<Option<Found>, StoreError> {
         self.rows()?.pools.find(at).await
     }
 
-    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
+    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyRef>, StoreError> {
         self.rows()?.pools.imported(space, key).await
     }
 

@@ -40,17 +40,17 @@ impl Floors {
 }
 
 /// A data directory.
-struct Place {
+struct DataDir {
     _folder: tempfile::TempDir,
     path: PathBuf,
     paths: Paths,
 }
 
-impl Place {
-    fn new() -> Place {
+impl DataDir {
+    fn new() -> DataDir {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("floors.json");
-        Place { _folder: folder, paths: Paths::of(&path), path }
+        DataDir { _folder: folder, paths: Paths::of(&path), path }
     }
 
     fn try_open(&self) -> io::Result<Floors> {

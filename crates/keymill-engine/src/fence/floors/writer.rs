@@ -34,12 +34,12 @@ pub(super) type Answer = Box<dyn FnOnce(io::Result<()>) + Send>;
 
 /// The thread and its queue. Dropping it lets the thread write what waits, and waits for its end.
 pub(super) struct Writer {
-    queue: Arc<Queue>,
+    queue: Arc<RaiseQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct RaiseQueue {
     waiting: Mutex<Waiting>,
     has_changed: Condvar,
 }
@@ -78,7 +78,7 @@ impl Writer {
         let log = |paths| Log { appender: Appender::new(paths), compact_from: 0 };
         let logs = files.into_iter().map(log).collect();
         let mut work = Work { store: store.to_owned(), shared, logs };
-        let queue = Arc::<Queue>::default();
+        let queue = Arc::<RaiseQueue>::default();
         let asked = queue.clone();
         let run = move || {
             while let Some(raises) = asked.next() {
@@ -117,7 +117,7 @@ impl Drop for Writer {
     }
 }
 
-impl Queue {
+impl RaiseQueue {
     /// All that waits, once something does; `None` when nothing more will come.
     fn next(&self) -> Option<Vec<Raise>> {
         let waiting = self.waiting();

@@ -54,7 +54,7 @@ pub struct Worker {
 pub enum DrawIds {
     /// These IDs now belong to the caller: never none, at most as many as wanted, neighbours.
     Drawn(Range<u64>),
-    /// The sequence has run ahead of the clock; so long it takes the clock to follow.
+    /// The sequence has run ahead of the clock, which takes this long to catch up.
     Ahead(Duration),
     /// There is no window, or it is over.
     Dry,
@@ -65,7 +65,7 @@ pub enum DrawIds {
 /// The time with one worker number.
 #[derive(Debug)]
 struct Tenancy {
-    drawn: Drawn,
+    head: Head,
     /// The first slot that must not be drawn.
     limit: AtomicU64,
     /// The store's clock where this host's is counted from: microseconds since the epoch.
@@ -76,9 +76,9 @@ struct Tenancy {
 /// What every draw writes has a cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Drawn {
+struct Head {
     /// The next slot.
-    head: AtomicU64,
+    slot: AtomicU64,
     /// How many IDs were drawn.
     count: AtomicU64,
 }
@@ -110,7 +110,7 @@ impl Worker {
         let layout = self.timeline.layout;
         let now = self.tick(tenancy);
         let latest = now + AHEAD_MS / u64::from(layout.unit_ms);
-        let mut head = tenancy.drawn.head.load(Ordering::Acquire);
+        let mut head = tenancy.head.slot.load(Ordering::Acquire);
         loop {
             let start = head.max(now << layout.sequence_bits);
             if start >= tenancy.limit.load(Ordering::Acquire) {
@@ -125,14 +125,14 @@ impl Worker {
             let run = wanted.min(layout.sequences() - first);
             let ids = layout.run(tenancy.worker, tick, first..first + run);
             let count = ids.end - ids.start;
-            match tenancy.drawn.head.compare_exchange_weak(
+            match tenancy.head.slot.compare_exchange_weak(
                 head,
                 start + count,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
-                    tenancy.drawn.count.fetch_add(count, Ordering::Relaxed);
+                    tenancy.head.count.fetch_add(count, Ordering::Relaxed);
                     return DrawIds::Drawn(ids);
                 }
                 Err(now) => head = now,
@@ -144,7 +144,7 @@ impl Worker {
     pub fn left(&self) -> u64 {
         let guard = self.tenancy.load();
         let Some(tenancy) = guard.as_deref() else { return 0 };
-        let head = tenancy.drawn.head.load(Ordering::Acquire);
+        let head = tenancy.head.slot.load(Ordering::Acquire);
         let start = head.max(self.tick(tenancy) << self.timeline.layout.sequence_bits);
         tenancy.limit.load(Ordering::Acquire).saturating_sub(start)
     }
@@ -159,7 +159,7 @@ impl Worker {
     /// How many IDs were drawn since the start.
     pub fn drawn(&self) -> u64 {
         let guard = self.tenancy.load();
-        let now = guard.as_deref().map_or(0, |it| it.drawn.count.load(Ordering::Relaxed));
+        let now = guard.as_deref().map_or(0, |it| it.head.count.load(Ordering::Relaxed));
         self.drawn_before.load(Ordering::Relaxed) + now
     }
 
@@ -174,9 +174,9 @@ impl Worker {
     pub fn begin(&self, worker: u32, window: Range<u64>, now_ms: i64) -> Option<u64> {
         let slot = |tick: u64| tick << self.timeline.layout.sequence_bits;
         let begins = self.timeline.ms_of(window.start);
-        let drawn = Drawn { head: AtomicU64::new(slot(window.start)), count: AtomicU64::new(0) };
+        let head = Head { slot: AtomicU64::new(slot(window.start)), count: AtomicU64::new(0) };
         let tenancy = Tenancy {
-            drawn,
+            head,
             limit: AtomicU64::new(slot(window.end)),
             zero_us: AtomicI64::new(self.zero_us(now_ms.max(begins))),
             worker,
@@ -205,10 +205,10 @@ impl Worker {
     /// Puts another tenancy in the place of the present one, which is not drawn from any more.
     fn seal(&self, next: Option<Arc<Tenancy>>) -> Option<u64> {
         let before = self.tenancy.swap(next);
-        let drawn = &before.as_deref()?.drawn;
-        let head = drawn.head.swap(SEALED, Ordering::AcqRel);
-        self.drawn_before.fetch_add(drawn.count.load(Ordering::Relaxed), Ordering::Relaxed);
-        (head != SEALED).then(|| head.div_ceil(self.timeline.layout.sequences()))
+        let head = &before.as_deref()?.head;
+        let slot = head.slot.swap(SEALED, Ordering::AcqRel);
+        self.drawn_before.fetch_add(head.count.load(Ordering::Relaxed), Ordering::Relaxed);
+        (slot != SEALED).then(|| slot.div_ceil(self.timeline.layout.sequences()))
     }
 
     #[cold]

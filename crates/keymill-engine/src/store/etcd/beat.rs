@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use etcd_client::{GetOptions, KeyValue, TxnOp};
 
 use super::EtcdStore;
+use super::connection::GETS_MAX;
 use super::docs::{LeaseDoc, StoreDoc, mark_in};
 use super::key_paths::{beyond, end_of};
-use super::lists::BATCH;
 use crate::store::values::from_json;
 use crate::store::{Beat, Lengths, Mark, Pulse, StoreError};
 
@@ -20,7 +20,7 @@ use crate::store::{Beat, Lengths, Mark, Pulse, StoreError};
 const MARKS_MAX: usize = 10_000;
 
 impl EtcdStore {
-    /// The answer to a sign of life.
+    /// The answer to a heartbeat.
     pub(super) async fn beat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let (store, marks) = self.marks().await?;
         let changed = self.space_records(&pulse.outdated(&marks)).await?;
@@ -30,7 +30,7 @@ impl EtcdStore {
 
     /// The identity of the store, and how far its spaces have come, by name.
     async fn marks(&self) -> Result<(String, Vec<(String, Mark)>), StoreError> {
-        let (spaces, marks) = (self.keys.spaces(), self.keys.marks());
+        let (spaces, marks) = (self.paths.spaces(), self.paths.marks());
         let mut store = String::new();
         let (mut all, mut unmarked) = (Vec::new(), Vec::new());
         // Where a page begins, behind `spaces` and behind `marks`. Every mark is that of a space, so
@@ -40,7 +40,7 @@ impl EtcdStore {
             let page = GetOptions::new().with_limit(MARKS_MAX as i64);
             let names = page.clone().with_keys_only().with_range(end_of(&spaces));
             let gets = vec![
-                TxnOp::get(self.keys.store(), None),
+                TxnOp::get(self.paths.store(), None),
                 TxnOp::get(format!("{spaces}{from}"), Some(names)),
                 TxnOp::get(format!("{marks}{from}"), Some(page.with_range(end_of(&marks)))),
             ];
@@ -83,8 +83,8 @@ impl EtcdStore {
         marks: &[(String, Mark)],
     ) -> Result<Vec<String>, StoreError> {
         let mut lost = Vec::new();
-        for batch in pulse.expected(marks).chunks(BATCH) {
-            let key = |(space, lease): &(&str, u64)| self.keys.lease(space, *lease);
+        for batch in pulse.expected(marks).chunks(GETS_MAX) {
+            let key = |(space, lease): &(&str, u64)| self.paths.lease(space, *lease);
             let gets = batch.iter().map(|it| TxnOp::get(key(it), None)).collect();
             let found = self.members.read(gets).await?;
             for (number, (space, _)) in batch.iter().enumerate() {

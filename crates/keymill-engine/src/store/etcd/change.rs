@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::connection::Members;
 use super::docs::{LeaseDoc, NameDoc, SpaceDoc, StoreDoc};
-use super::key_paths::Keys;
+use super::key_paths::KeyPaths;
 use super::names::{keys_of, name_at};
 use crate::instance::Instance;
 use crate::store::values::{from_json, json, now, time};
@@ -30,7 +30,7 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Draft<'a> {
     pub(super) identity: String,
     pub(super) history: History,
-    keys: &'a Keys,
+    paths: &'a KeyPaths,
     name: &'a str,
     /// The space as it was read, or as it has moved since.
     space: Option<SpaceDoc>,
@@ -46,24 +46,24 @@ impl<'a> Draft<'a> {
     /// moment.
     pub(super) async fn read(
         members: &Members,
-        keys: &'a Keys,
+        paths: &'a KeyPaths,
         wanted: Wanted<'a>,
     ) -> Result<Draft<'a>, StoreError> {
-        let mut drafts = Draft::read_all(members, keys, &[wanted]).await?;
+        let mut drafts = Draft::read_all(members, paths, &[wanted]).await?;
         Ok(drafts.pop().expect("there is a draft for each that is wanted"))
     }
 
     /// The same of several spaces, all as of one moment: a draft for each, in their order.
     pub(super) async fn read_all(
         members: &Members,
-        keys: &'a Keys,
+        paths: &'a KeyPaths,
         wanted: &[Wanted<'a>],
     ) -> Result<Vec<Draft<'a>>, StoreError> {
-        let mut read = vec![keys.store()];
+        let mut read = vec![paths.store()];
         for Wanted { space, leases, names } in wanted {
-            read.push(keys.space(space));
-            read.extend(leases.iter().map(|lease| keys.lease(space, *lease)));
-            read.extend(names.iter().flat_map(|name| keys_of(keys, space, name)));
+            read.push(paths.space(space));
+            read.extend(leases.iter().map(|lease| paths.lease(space, *lease)));
+            read.extend(names.iter().flat_map(|name| keys_of(paths, space, name)));
         }
         let gets = read.iter().map(|key| TxnOp::get(key.as_str(), None)).collect();
         let found = members.read(gets).await?;
@@ -88,12 +88,12 @@ impl<'a> Draft<'a> {
                 if let Some(record) = name_at(&found, end, space, name)? {
                     known.insert(name.key.clone(), record);
                 }
-                end += keys_of(keys, space, name).count();
+                end += keys_of(paths, space, name).count();
             }
             drafts.push(Draft {
                 identity: identity.clone(),
                 history: found.at.history,
-                keys,
+                paths,
                 name: space,
                 space: found.value(first).map(from_json).transpose()?,
                 has_moved: false,
@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
             let outcome = batch.judge(&space, new, self.names.get(&new.key));
             if outcome == Naming::Made {
                 let mut record = batch.record(new, time(now()));
-                // One that was removed keeps the place that it was made with.
+                // One that was removed keeps the ordinal that it was made with.
                 if let Some(known) = self.names.get(&new.key) {
                     record.ordinal = known.ordinal;
                 }
@@ -222,15 +222,15 @@ impl<'a> Draft<'a> {
     }
 
     fn put_name(&mut self, record: NameRecord) {
-        let key = self.keys.name(self.name, &record.key);
+        let key = self.paths.name(self.name, &record.key);
         self.writes.push(TxnOp::put(key, json(&NameDoc::of(&record)), None));
-        // Written once: a transaction may put a key only once, and a name keeps its place for ever.
+        // Written once: a transaction may put a key only once, and a name keeps its ordinal for ever.
         if !self.names.contains_key(&record.key) {
-            let place = match record.ordinal {
-                Some(ordinal) => self.keys.skip(self.name, ordinal),
-                None => self.keys.unplaced(self.name, &record.key),
+            let by_ordinal = match record.ordinal {
+                Some(ordinal) => self.paths.skip(self.name, ordinal),
+                None => self.paths.without_ordinal(self.name, &record.key),
             };
-            self.writes.push(TxnOp::put(place, "", None));
+            self.writes.push(TxnOp::put(by_ordinal, "", None));
         }
         self.names.insert(record.key.clone(), record);
     }
@@ -260,7 +260,7 @@ impl<'a> Draft<'a> {
         if let Some(doc) = self.space.as_ref().filter(|_| self.has_moved) {
             // Together, so that etcd gives both the same revision: that tells a mark from one that
             // a version which knows of no marks has left behind.
-            let (space, mark) = (self.keys.space(self.name), self.keys.mark(self.name));
+            let (space, mark) = (self.paths.space(self.name), self.paths.mark(self.name));
             let writes = [TxnOp::put(space, json(doc), None), TxnOp::put(mark, doc.mark(), None)];
             self.writes.extend(writes);
         }
@@ -314,11 +314,11 @@ impl<'a> Draft<'a> {
             granted_at: time(now()),
             closed_at: None,
         };
-        self.writes.push(TxnOp::put(self.keys.lease(name, lease), json(&doc), None));
-        self.writes.push(TxnOp::put(self.keys.start(name, start, lease), "", None));
+        self.writes.push(TxnOp::put(self.paths.lease(name, lease), json(&doc), None));
+        self.writes.push(TxnOp::put(self.paths.start(name, start, lease), "", None));
         if purpose == Purpose::Lease {
             let open = format!("{} {}", holder.id, end - start);
-            self.writes.push(TxnOp::put(self.keys.open(name, lease), open, None));
+            self.writes.push(TxnOp::put(self.paths.open(name, lease), open, None));
         }
     }
 
@@ -326,7 +326,7 @@ impl<'a> Draft<'a> {
     pub(super) fn extend(&mut self, lease: LeaseId, instance: &str, end: u64) {
         if let Some(doc) = self.open_lease(lease, instance) {
             let extended = LeaseDoc { end, ..doc.clone() };
-            self.put(self.keys.lease(self.name, lease), &extended);
+            self.put(self.paths.lease(self.name, lease), &extended);
         }
     }
 
@@ -346,8 +346,8 @@ impl<'a> Draft<'a> {
             closed_at: Some(time(now())),
             ..doc.clone()
         };
-        self.writes.push(TxnOp::put(self.keys.lease(self.name, lease), json(&closed), None));
-        self.writes.push(TxnOp::delete(self.keys.open(self.name, lease), None));
+        self.writes.push(TxnOp::put(self.paths.lease(self.name, lease), json(&closed), None));
+        self.writes.push(TxnOp::delete(self.paths.open(self.name, lease), None));
         // So that it is not closed twice in one transaction.
         self.leases.insert(lease, closed);
         true

@@ -43,7 +43,7 @@ mod tests {
                  Date: Mon, 16 Nov 2026 05:35:34 GMT\r\nContent-Length: 45\r\n\r\n{}",
                 Some(1_794_807_334_000),
             ),
-            ("HTTP/1.0 404 Not Found\r\ndate:Thu, 01 Jan 1970 00:00:01 GMT", Some(1_000)),
+            ("HTTP/1.0 404 Not Answers\r\ndate:Thu, 01 Jan 1970 00:00:01 GMT", Some(1_000)),
             ("HTTP/1.1 200 OK\r\n\r\nDate: Mon, 16 Nov 2026 05:35:34 GMT\r\n", None),
             ("HTTP/1.1 200 OK\r\nDate: Mon, 16 Nov 20", None),
             ("HTTP/1.1 200 OK\r\nDate: soon\r\n\r\n", None),

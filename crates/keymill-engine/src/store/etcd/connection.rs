@@ -14,7 +14,7 @@ use etcd_client::{
 use tokio::time::{Instant, timeout};
 
 use super::fold_error;
-use super::key_paths::Keys;
+use super::key_paths::KeyPaths;
 use crate::store::url::{Host, StoreUrl, Tls};
 use crate::store::{History, StoreError};
 
@@ -29,6 +29,9 @@ const COMMIT_MAX: Duration = Duration::from_secs(4);
 /// large documents.
 const ANSWER_MAX: usize = 64 << 20;
 
+/// How many keys one request names; a transaction of etcd has at most 128 operations.
+pub(super) const GETS_MAX: usize = 100;
+
 /// The members of a URL.
 pub(super) struct Members {
     url: StoreUrl,
@@ -39,7 +42,7 @@ pub(super) struct Members {
 }
 
 /// What was read, as of one moment.
-pub(super) struct Found {
+pub(super) struct Answers {
     pub(super) at: Moment,
     answers: Vec<Vec<KeyValue>>,
 }
@@ -52,12 +55,12 @@ pub(super) struct Moment {
     pub(super) revision: i64,
 }
 
-pub(super) fn parse(url: &str) -> Result<(Members, Keys), StoreError> {
+pub(super) fn parse(url: &str) -> Result<(Members, KeyPaths), StoreError> {
     let url = StoreUrl::parse(url, &[])?;
     let tls = url.tls()?.map(|tls| tls_options(&tls)).transpose()?;
-    let keys = Keys::under(if url.path.is_empty() { "keymill" } else { &url.path });
+    let paths = KeyPaths::under(if url.path.is_empty() { "keymill" } else { &url.path });
     let clients = url.hosts.iter().map(|_| Mutex::default()).collect();
-    Ok((Members { url, tls, clients, current: AtomicUsize::new(0) }, keys))
+    Ok((Members { url, tls, clients, current: AtomicUsize::new(0) }, paths))
 }
 
 impl Members {
@@ -71,11 +74,11 @@ impl Members {
     }
 
     /// Reads what a majority has, all as of one moment.
-    pub(super) async fn read(&self, gets: Vec<TxnOp>) -> Result<Found, StoreError> {
+    pub(super) async fn read(&self, gets: Vec<TxnOp>) -> Result<Answers, StoreError> {
         let deadline = Instant::now() + READ_MAX;
         loop {
             match self.ask(Txn::new().and_then(gets.clone()), MEMBER_MAX).await {
-                Ok(response) => return Ok(Found::of(&response)),
+                Ok(response) => return Ok(Answers::of(&response)),
                 Err(StoreError::InDoubt(problem) | StoreError::Unavailable(problem)) => {
                     if Instant::now() > deadline {
                         return Err(StoreError::Unavailable(format!(
@@ -95,11 +98,11 @@ impl Members {
         &self,
         history: History,
         gets: Vec<TxnOp>,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<Answers, StoreError> {
         let found = self.read(gets).await?;
         if found.at.history != history {
-            let place = self.shown();
-            let problem = format!("{place} is now a different cluster");
+            let url = self.shown();
+            let problem = format!("{url} is now a different cluster");
             return Err(StoreError::Unavailable(problem));
         }
         Ok(found)
@@ -120,8 +123,8 @@ impl Members {
         let txn = Txn::new().when(conditions).and_then(writes);
         let response = self.ask(txn, COMMIT_MAX).await?;
         if moment_of(&response).history != history {
-            let place = self.shown();
-            return Err(StoreError::InDoubt(format!("{place} is now a different cluster")));
+            let url = self.shown();
+            return Err(StoreError::InDoubt(format!("{url} is now a different cluster")));
         }
         Ok(response.succeeded())
     }
@@ -169,7 +172,7 @@ impl Members {
         Ok((times.ttl() >= 0).then(|| (times.granted_ttl(), times.ttl())))
     }
 
-    /// Ends a lease of etcd, with the keys that hang on it.
+    /// Ends a lease of etcd, with the keys that are attached to it.
     pub(super) async fn revoke(&self, lease: i64) -> Result<(), StoreError> {
         let revoke = |mut client: Client| async move { client.lease_revoke(lease).await };
         self.call(COMMIT_MAX, revoke).await.map(drop)
@@ -204,18 +207,18 @@ impl Members {
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
         let number = self.current.load(Ordering::Relaxed);
-        let place = self.place_of(number);
+        let server_name = self.server_name(number);
         let answer = async {
             let client = self.client(number).await?;
             request(client).await.map_err(|error| {
                 if never_sent(&error) {
-                    return fold_error(&place, &error).changing_nothing();
+                    return fold_error(&server_name, &error).changing_nothing();
                 }
-                fold_error(&place, &error)
+                fold_error(&server_name, &error)
             })
         };
         let answer = timeout(time_max, answer).await.unwrap_or_else(|_| {
-            Err(StoreError::InDoubt(format!("{place} did not answer within {time_max:?}")))
+            Err(StoreError::InDoubt(format!("{server_name} did not answer within {time_max:?}")))
         });
         if answer.is_err() {
             *self.slot(number) = None;
@@ -246,8 +249,8 @@ impl Members {
         }
         let address = self.address_of(number);
         let client = Client::connect([format!("{scheme}://{address}")], Some(options)).await;
-        let place = self.place_of(number);
-        let client = client.map_err(|error| fold_error(&place, &error).changing_nothing())?;
+        let server_name = self.server_name(number);
+        let client = client.map_err(|error| fold_error(&server_name, &error).changing_nothing())?;
         *self.slot(number) = Some(client.clone());
         Ok(client)
     }
@@ -261,7 +264,7 @@ impl Members {
         Host { port: Some(host.port_or(PORT)), ..host.clone() }.to_string()
     }
 
-    fn place_of(&self, number: usize) -> String {
+    fn server_name(&self, number: usize) -> String {
         format!("etcd at {}", self.url.hosts[number])
     }
 }
@@ -272,13 +275,13 @@ impl fmt::Debug for Members {
     }
 }
 
-impl Found {
-    fn of(response: &TxnResponse) -> Found {
+impl Answers {
+    fn of(response: &TxnResponse) -> Answers {
         let answers = response.op_responses().into_iter().map(|answer| match answer {
             TxnOpResponse::Get(mut get) => get.take_kvs(),
             _ => Vec::new(),
         });
-        Found { at: moment_of(response), answers: answers.collect() }
+        Answers { at: moment_of(response), answers: answers.collect() }
     }
 
     /// What the `number`-th key holds.
@@ -306,7 +309,7 @@ impl Found {
         self.rows(number).last()?.key_str().ok()
     }
 
-    /// Keys and values that the `number`-th question found.
+    /// KeyPaths and values that the `number`-th question found.
     pub(super) fn pairs(&self, number: usize) -> impl Iterator<Item = (&str, &str)> {
         let found = self.rows(number).iter();
         found.filter_map(|row| Some((row.key_str().ok()?, row.value_str().ok()?)))

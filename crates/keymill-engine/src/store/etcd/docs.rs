@@ -10,8 +10,8 @@ use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{now, stamp, time};
 use crate::store::{
-    History, LeaseId, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, Ranges,
-    SpaceRecord,
+    History, LeaseId, LeaseRecord, Lengths, Mark, MovedLease, NamePurpose, NameRecord, Purpose,
+    Ranges, SpaceRecord,
 };
 
 /// The stamp of a store.
@@ -124,6 +124,18 @@ pub(super) fn mark_in(text: &str, history: History) -> Option<Mark> {
 }
 
 impl LeaseDoc {
+    pub(super) fn of(moved: &MovedLease) -> LeaseDoc {
+        LeaseDoc {
+            start: moved.start,
+            end: moved.end,
+            closed_at_ordinal: moved.closed_at_ordinal,
+            purpose: moved.purpose.name().to_owned(),
+            holder: moved.holder.clone(),
+            granted_at: moved.granted_at,
+            closed_at: moved.closed_at,
+        }
+    }
+
     pub(super) fn record(self, space: &str, lease: LeaseId) -> LeaseRecord {
         LeaseRecord {
             space: space.to_owned(),

@@ -1,8 +1,8 @@
-//! Instances in etcd: who there is, and who of them lives.
+//! Instances in etcd: which there are, and which of them are running.
 //!
 //! Every write leaves history in etcd until that is compacted, so a heartbeat writes nothing. An
 //! instance is put on record when it appears, when its address changes, when it stops, and once an
-//! hour. That it lives shows in a key of its own, its sign of life, which hangs on a lease of etcd:
+//! hour. That it is running shows in a key of its own, its sign of life, which is attached to a lease of etcd:
 //! to keep such a lease alive changes no key. When the lease ends, etcd removes the sign.
 //!
 //! Nothing but the list of instances looks at signs. A lease of ordinals or a window never ends
@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use etcd_client::{GetOptions, PutOptions, TxnOp};
 use jiff::Timestamp;
 
@@ -21,20 +22,20 @@ use super::docs::InstanceDoc;
 use super::key_paths::{beyond, end_of};
 use crate::instance::Instance;
 use crate::store::values::{from_json, json, now, time};
-use crate::store::{InstancePage, InstanceRecord, Pulse, StoreError};
+use crate::store::{Beat, InstancePage, InstanceRecord, Instances, Pulse, StoreError};
 
 /// How long a sign of life stays after a heartbeat: three of those, as they are by default.
 const SIGN_MIN: Duration = Duration::from_secs(15);
 /// The longest that a sign may stay, where heartbeats are rare.
 const SIGN_MAX: Duration = Duration::from_secs(3_600);
-/// How often an instance that lives is put on record again. When one ends without a word, this is how
+/// How often an instance that is running is put on record again. When one is killed, this is how
 /// far its last time on record may lie behind.
 const RECORD_EVERY: Duration = Duration::from_secs(3_600);
 
 /// What this process has told etcd of an instance.
 #[derive(Debug, Clone)]
 pub(super) struct Sign {
-    /// The lease of etcd that its sign of life hangs on.
+    /// The lease of etcd that its sign of life is attached to.
     lease: i64,
     address: Option<String>,
     /// When it was put on record with that address; never, under this lease, where it was not.
@@ -49,9 +50,58 @@ impl Sign {
     }
 }
 
+#[async_trait]
+impl Instances for EtcdStore {
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+        // Reading asks another member where one does not answer, and so does what follows then.
+        let beat = self.beat(pulse).await?;
+        self.report_life(pulse).await?;
+        Ok(beat)
+    }
+
+    /// Of one whose sign of life is there, the lease of the sign tells when it was last seen, to the second; of any
+    /// other, the last time on record.
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        let mut from = String::new();
+        if let Some(id) = &page.after {
+            let age = self.members.read(vec![TxnOp::get(self.paths.age(id), None)]).await?;
+            let Some(started) = age.value(0).and_then(|age| age.parse::<u64>().ok()) else {
+                return Ok(Vec::new());
+            };
+            from = beyond(&format!("{started:020}/{id}"));
+        }
+        let (records, signs) = (self.paths.instances(), self.paths.signs());
+        // Every sign is that of an instance on record, so as many of them reach at least as far.
+        let get = |all: &str| {
+            let limit = i64::from(page.limit);
+            let options = GetOptions::new().with_range(end_of(all)).with_limit(limit);
+            TxnOp::get(format!("{all}{from}"), Some(options))
+        };
+        let found = self.members.read(vec![get(&records), get(&signs)]).await?;
+        let leases = found.rows(1).iter().filter_map(|row| {
+            let of = row.key_str().ok()?.strip_prefix(signs.as_str())?;
+            Some((of, row.lease()))
+        });
+        let leases: HashMap<&str, i64> = leases.collect();
+        let mut instances = Vec::with_capacity(found.count(0));
+        for (key, value) in found.pairs(0) {
+            let doc: InstanceDoc = from_json(value)?;
+            let InstanceDoc { instance, address, mut seen_at, stopped_at } = doc;
+            let lease = key.strip_prefix(records.as_str()).and_then(|of| leases.get(of));
+            if let Some(lease) = lease
+                && let Some(kept_at) = self.kept_alive_at(*lease).await?
+            {
+                seen_at = seen_at.max(kept_at);
+            }
+            instances.push(InstanceRecord { instance, address, seen_at, stopped_at });
+        }
+        Ok(instances)
+    }
+}
+
 impl EtcdStore {
-    /// Shows that an instance lives, or that it has stopped.
-    pub(super) async fn show_life(&self, pulse: &Pulse) -> Result<(), StoreError> {
+    /// Reports that an instance is running, or that it has stopped.
+    async fn report_life(&self, pulse: &Pulse) -> Result<(), StoreError> {
         let id = &pulse.instance.id;
         let known = self.signs().get(id).cloned();
         let known_address = match &known {
@@ -63,7 +113,7 @@ impl EtcdStore {
             self.record_stop(&pulse.instance, address).await?;
             self.signs().remove(id);
             if let Some(sign) = known {
-                // Nothing hangs on it any more, and if it is not revoked it ends by itself.
+                // Nothing is attached to it any more, and if it is not revoked it ends by itself.
                 let _ = self.members.revoke(sign.lease).await;
             }
             return Ok(());
@@ -95,20 +145,20 @@ impl EtcdStore {
     }
 
     async fn address_on_record(&self, instance: &Instance) -> Result<Option<String>, StoreError> {
-        let key = self.keys.instance(started(instance), &instance.id);
+        let key = self.paths.instance(started(instance), &instance.id);
         let found = self.members.read(vec![TxnOp::get(key, None)]).await?;
         let doc: Option<InstanceDoc> = found.value(0).map(from_json).transpose()?;
         Ok(doc.and_then(|doc| doc.address))
     }
 
-    /// Puts an instance that lives on record, with its sign of life.
+    /// Puts an instance that is running on record, with its sign of life.
     async fn record_life(
         &self,
         instance: &Instance,
         address: Option<String>,
         lease: i64,
     ) -> Result<(), StoreError> {
-        let sign = self.keys.sign(started(instance), &instance.id);
+        let sign = self.paths.sign(started(instance), &instance.id);
         let mut writes = self.record_of(instance, address, None);
         writes.push(TxnOp::put(sign, "", Some(PutOptions::new().with_lease(lease))));
         self.members.write(writes).await
@@ -120,7 +170,7 @@ impl EtcdStore {
         instance: &Instance,
         address: Option<String>,
     ) -> Result<(), StoreError> {
-        let sign = self.keys.sign(started(instance), &instance.id);
+        let sign = self.paths.sign(started(instance), &instance.id);
         let mut writes = self.record_of(instance, address, Some(time(now())));
         writes.push(TxnOp::delete(sign, None));
         self.members.write(writes).await
@@ -136,51 +186,9 @@ impl EtcdStore {
         let seen_at = stopped_at.unwrap_or_else(|| time(now()));
         let doc = InstanceDoc { instance: instance.clone(), address, seen_at, stopped_at };
         vec![
-            TxnOp::put(self.keys.instance(started, id), json(&doc), None),
-            TxnOp::put(self.keys.age(id), started.to_string(), None),
+            TxnOp::put(self.paths.instance(started, id), json(&doc), None),
+            TxnOp::put(self.paths.age(id), started.to_string(), None),
         ]
-    }
-
-    /// Instances by age. Of one whose sign of life is there, the lease of the sign tells when it was
-    /// last seen, to the second; of any other, the last time on record.
-    pub(super) async fn instance_page(
-        &self,
-        page: &InstancePage,
-    ) -> Result<Vec<InstanceRecord>, StoreError> {
-        let mut from = String::new();
-        if let Some(id) = &page.after {
-            let age = self.members.read(vec![TxnOp::get(self.keys.age(id), None)]).await?;
-            let Some(started) = age.value(0).and_then(|age| age.parse::<u64>().ok()) else {
-                return Ok(Vec::new());
-            };
-            from = beyond(&format!("{started:020}/{id}"));
-        }
-        let (records, signs) = (self.keys.instances(), self.keys.signs());
-        // Every sign is that of an instance on record, so as many of them reach at least as far.
-        let get = |all: &str| {
-            let limit = i64::from(page.limit);
-            let options = GetOptions::new().with_range(end_of(all)).with_limit(limit);
-            TxnOp::get(format!("{all}{from}"), Some(options))
-        };
-        let found = self.members.read(vec![get(&records), get(&signs)]).await?;
-        let leases = found.rows(1).iter().filter_map(|row| {
-            let of = row.key_str().ok()?.strip_prefix(signs.as_str())?;
-            Some((of, row.lease()))
-        });
-        let leases: HashMap<&str, i64> = leases.collect();
-        let mut instances = Vec::with_capacity(found.count(0));
-        for (key, value) in found.pairs(0) {
-            let doc: InstanceDoc = from_json(value)?;
-            let InstanceDoc { instance, address, mut seen_at, stopped_at } = doc;
-            let lease = key.strip_prefix(records.as_str()).and_then(|of| leases.get(of));
-            if let Some(lease) = lease
-                && let Some(kept_at) = self.kept_alive_at(*lease).await?
-            {
-                seen_at = seen_at.max(kept_at);
-            }
-            instances.push(InstanceRecord { instance, address, seen_at, stopped_at });
-        }
-        Ok(instances)
     }
 
     /// When a lease of etcd was last kept alive: as long ago as its time has run down since.

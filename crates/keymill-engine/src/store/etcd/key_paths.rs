@@ -4,13 +4,13 @@ use crate::store::LeaseId;
 
 /// Where a store begins.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(super) struct KeyPaths {
     root: String,
 }
 
-impl Keys {
-    pub(super) fn under(root: &str) -> Keys {
-        Keys { root: format!("/{root}") }
+impl KeyPaths {
+    pub(super) fn under(root: &str) -> KeyPaths {
+        KeyPaths { root: format!("/{root}") }
     }
 
     pub(super) fn store(&self) -> String {
@@ -102,7 +102,7 @@ impl Keys {
     }
 
     /// A name that has no ordinal.
-    pub(super) fn unplaced(&self, space: &str, key: &str) -> String {
+    pub(super) fn without_ordinal(&self, space: &str, key: &str) -> String {
         format!("{}/unplaced/{space}/{key}", self.root)
     }
 
@@ -143,7 +143,7 @@ impl Keys {
         format!("{}/instances/{started:020}/{id}", self.root)
     }
 
-    /// Signs of life, by age too. Each hangs on a lease of etcd, which removes it.
+    /// Signs of life, by age too. Each is attached to a lease of etcd, which removes it.
     pub(super) fn signs(&self) -> String {
         format!("{}/alive/", self.root)
     }

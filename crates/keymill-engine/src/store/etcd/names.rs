@@ -1,42 +1,56 @@
-//! Names in etcd, as they are found. What changes them is in `change`.
+//! Names in etcd. What a change of them writes is in `change`.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use async_trait::async_trait;
 use etcd_client::{GetOptions, TxnOp};
 use jiff::Timestamp;
 
 use super::EtcdStore;
-use super::connection::{Found, Moment};
+use super::connection::{Answers, Moment};
 use super::docs::NameDoc;
-use super::key_paths::{Keys, beyond, end_of};
+use super::key_paths::{KeyPaths, beyond, end_of};
 use crate::store::values::from_json;
-use crate::store::{NamePage, NameRecord, NewName, StoreError};
+use crate::store::{
+    Floor, Mark, NameBatch, NamePage, NamePurpose, NameRecord, Named, Names, NewName, StoreError,
+};
 
 /// How many skips one request asks for.
 const SKIPS_MAX: usize = 10_000;
 /// How many names one request asks for.
 const NAMES_MAX: usize = 5_000;
 
-impl EtcdStore {
-    pub(super) async fn find_name(
+#[async_trait]
+impl Names for EtcdStore {
+    async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
+        self.change(&batch.space, &[], &batch.names, |draft| draft.add_names(batch, floor)).await
+    }
+
+    async fn remove_name(
         &self,
         space: &str,
-        name: &NewName,
-    ) -> Result<Option<NameRecord>, StoreError> {
-        let gets = keys_of(&self.keys, space, name).map(|key| TxnOp::get(key, None));
+        key: &str,
+        owner: &str,
+        floor: &Floor,
+    ) -> Result<(Mark, Option<NameRecord>), StoreError> {
+        let name = [NewName { key: key.to_owned(), ordinal: None }];
+        self.change(space, &[], &name, |draft| draft.remove_name(key, owner, floor)).await
+    }
+
+    async fn named(&self, space: &str, name: &NewName) -> Result<Option<NameRecord>, StoreError> {
+        let gets = keys_of(&self.paths, space, name).map(|key| TxnOp::get(key, None));
         let found = self.members.read(gets.collect()).await?;
         name_at(&found, 0, space, name)
     }
 
-    /// Names of one purpose, by key. Those of the others are read too and passed over, because etcd
-    /// tells keys apart by their bytes alone: a page among many names of another purpose takes
-    /// several requests, of growing size.
-    pub(super) async fn name_page(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
-        let all = self.keys.name(&page.space, "");
+    /// Those of other purposes are read too and passed over, because etcd tells keys apart by their bytes alone: a
+    /// page among many names of another purpose takes several requests, of growing size.
+    async fn names(&self, page: &NamePage) -> Result<Vec<NameRecord>, StoreError> {
+        let all = self.paths.name(&page.space, "");
         let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
         let mut count = wanted.clamp(1, NAMES_MAX);
-        let after = page.after.as_deref().map(|key| beyond(&self.keys.name(&page.space, key)));
+        let after = page.after.as_deref().map(|key| beyond(&self.paths.name(&page.space, key)));
         let mut from = after.unwrap_or_else(|| all.clone());
         let mut names = Vec::new();
         loop {
@@ -59,18 +73,21 @@ impl EtcdStore {
         }
     }
 
-    /// How many names there are that were not removed, by space, of one or of all. The keys in use that
-    /// are mere ordinals count too.
-    pub(super) async fn name_counts(
-        &self,
-        space: Option<&str>,
-    ) -> Result<HashMap<String, u64>, StoreError> {
-        let mut counts = HashMap::new();
-        self.count_under(&self.keys.names(), space, is_kept, &mut counts).await?;
-        self.count_under(&self.keys.in_use_everywhere(), space, |_| Ok(true), &mut counts).await?;
-        Ok(counts)
+    // A transaction of etcd has at most 128 operations, and a name takes two of them.
+    fn names_max(&self, _: NamePurpose) -> usize {
+        50
     }
 
+    /// The keys in use that are mere ordinals count too.
+    async fn count_names(&self, space: Option<&str>) -> Result<HashMap<String, u64>, StoreError> {
+        let mut counts = HashMap::new();
+        self.count_under(&self.paths.names(), space, is_kept, &mut counts).await?;
+        self.count_under(&self.paths.in_use_everywhere(), space, |_| Ok(true), &mut counts).await?;
+        Ok(counts)
+    }
+}
+
+impl EtcdStore {
     /// Counts keys by the space that follows `root` in them: those whose values count.
     async fn count_under(
         &self,
@@ -106,7 +123,7 @@ impl EtcdStore {
         ordinals: &Range<u64>,
         at: Moment,
     ) -> Result<Vec<u64>, StoreError> {
-        let end = self.keys.skip(space, ordinals.end);
+        let end = self.paths.skip(space, ordinals.end);
         let mut from = ordinals.start;
         let mut skips: Vec<u64> = Vec::new();
         while from < ordinals.end {
@@ -114,7 +131,7 @@ impl EtcdStore {
                 .with_range(end.as_str())
                 .with_revision(at.revision)
                 .with_limit(SKIPS_MAX as i64);
-            let get = TxnOp::get(self.keys.skip(space, from), Some(options));
+            let get = TxnOp::get(self.paths.skip(space, from), Some(options));
             let found = self.members.read_of(at.history, vec![get]).await?;
             let numbers =
                 found.pairs(0).filter_map(|(key, _)| key.rsplit('/').next()?.parse::<u64>().ok());
@@ -128,10 +145,15 @@ impl EtcdStore {
     }
 
     /// What to ask for names without an ordinal, by key and after a given one.
-    pub(super) fn get_unplaced(&self, space: &str, after: Option<&str>, limit: u32) -> TxnOp {
-        let all = self.keys.unplaced(space, "");
+    pub(super) fn get_names_without_ordinal(
+        &self,
+        space: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> TxnOp {
+        let all = self.paths.without_ordinal(space, "");
         let options = GetOptions::new().with_range(end_of(&all)).with_limit(i64::from(limit));
-        let from = after.map_or(all, |after| beyond(&self.keys.unplaced(space, after)));
+        let from = after.map_or(all, |after| beyond(&self.paths.without_ordinal(space, after)));
         TxnOp::get(from, Some(options))
     }
 }
@@ -141,14 +163,18 @@ fn is_kept(value: &str) -> Result<bool, StoreError> {
 }
 
 /// What to read of a name: its own key and, where it could be generated, whether its ordinal is in use.
-pub(super) fn keys_of(keys: &Keys, space: &str, name: &NewName) -> impl Iterator<Item = String> {
-    let in_use = name.ordinal.map(|ordinal| keys.in_use(space, ordinal));
-    std::iter::once(keys.name(space, &name.key)).chain(in_use)
+pub(super) fn keys_of(
+    paths: &KeyPaths,
+    space: &str,
+    name: &NewName,
+) -> impl Iterator<Item = String> {
+    let in_use = name.ordinal.map(|ordinal| paths.in_use(space, ordinal));
+    std::iter::once(paths.name(space, &name.key)).chain(in_use)
 }
 
 /// What was found of a name, from the `number`-th of what [`keys_of`] has asked for.
 pub(super) fn name_at(
-    found: &Found,
+    found: &Answers,
     number: usize,
     space: &str,
     name: &NewName,

@@ -1,4 +1,4 @@
-//! Turns: a change begins again where others were faster, and not for ever.
+//! Retries of a change that others were faster than: it begins again, but not for ever.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::store::values::random_number;
 /// How long a change may take, with all its new beginnings.
 const CHANGE_MAX: Duration = Duration::from_secs(5);
 
-/// The turns of one change.
+/// The retries of one change.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct Retries {
     lost: u32,
     deadline: Instant,
 }
 
-impl Turns {
-    pub(super) fn new() -> Turns {
-        Turns { lost: 0, deadline: Instant::now() + CHANGE_MAX }
+impl Retries {
+    pub(super) fn new() -> Retries {
+        Retries { lost: 0, deadline: Instant::now() + CHANGE_MAX }
     }
 
-    /// Waits for another turn, after one that others have won.
+    /// Waits before another try, after one that others were faster than.
     pub(super) async fn another(&mut self) -> Result<(), StoreError> {
         if Instant::now() > self.deadline {
             return Err(StoreError::Unavailable(format!(

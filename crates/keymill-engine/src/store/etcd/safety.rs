@@ -1,4 +1,4 @@
-//! What is looked at to tell whether an etcd cluster is safe to lease from, and goes on being so.
+//! What is looked at to tell whether an etcd cluster is safe to lease from, and will stay so.
 //!
 //! A cluster whose database has grown to its quota takes no more writes, and raises an alarm. Mostly
 //! it is history that fills it: etcd keeps every version of every key until somebody compacts it,
@@ -32,7 +32,7 @@ enum Quota {
 
 impl EtcdStore {
     pub(super) async fn findings(&self) -> Result<Vec<Finding>, StoreError> {
-        let quorum = self.members.read(vec![TxnOp::get(self.keys.store(), None)]).await;
+        let quorum = self.members.read(vec![TxnOp::get(self.paths.store(), None)]).await;
         let answer = match &quorum {
             Ok(_) => "a majority answers".to_owned(),
             Err(error) => error.to_string(),
@@ -92,7 +92,7 @@ impl EtcdStore {
     }
 
     async fn can_be_read_at(&self, revision: i64) -> Result<bool, StoreError> {
-        let key = self.keys.store();
+        let key = self.paths.store();
         let read = |mut client: Client| async move {
             match client.get(key, Some(GetOptions::new().with_revision(revision))).await {
                 Ok(_) => Ok(true),

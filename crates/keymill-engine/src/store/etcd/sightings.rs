@@ -5,7 +5,7 @@ use etcd_client::{Compare, CompareOp, GetOptions, TxnOp};
 
 use super::EtcdStore;
 use super::change::{Draft, Wanted};
-use super::retry::Turns;
+use super::retry::Retries;
 use crate::instance::Instance;
 use crate::store::values::{from_json, json};
 use crate::store::{Mark, Purpose, SpaceRecord, StoreError};
@@ -19,8 +19,8 @@ impl EtcdStore {
         instance: &str,
         seen: Mark,
     ) -> Result<(), StoreError> {
-        let (of, key) = (self.keys.space(space), self.keys.sighting(space, instance));
-        let mut turns = Turns::new();
+        let (of, key) = (self.paths.space(space), self.paths.sighting(space, instance));
+        let mut retries = Retries::new();
         loop {
             let gets = vec![TxnOp::get(of.as_str(), None), TxnOp::get(key.as_str(), None)];
             let found = self.members.read(gets).await?;
@@ -40,7 +40,7 @@ impl EtcdStore {
             if self.members.commit(conditions, vec![put], found.at.history).await? {
                 return Ok(());
             }
-            turns.another().await?;
+            retries.another().await?;
         }
     }
 
@@ -50,7 +50,7 @@ impl EtcdStore {
         space: &str,
     ) -> Result<(Option<Mark>, i64), StoreError> {
         let all = GetOptions::new().with_prefix();
-        let get = TxnOp::get(self.keys.sightings(space), Some(all));
+        let get = TxnOp::get(self.paths.sightings(space), Some(all));
         let found = self.members.read(vec![get]).await?;
         let mut highest: Option<Mark> = None;
         for (_, value) in found.pairs(0) {
@@ -68,11 +68,11 @@ impl EtcdStore {
         to: Mark,
         by: &Instance,
     ) -> Result<SpaceRecord, StoreError> {
-        let sightings = self.keys.sightings(space);
-        let mut turns = Turns::new();
+        let sightings = self.paths.sightings(space);
+        let mut retries = Retries::new();
         loop {
             let wanted = Wanted { space, leases: &[], names: &[] };
-            let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
+            let mut draft = Draft::read(&self.members, &self.paths, wanted).await?;
             let mut record = draft.space()?;
             let (sighted, at) = self.highest_sighting(space).await?;
             let passed = record.advance(sighted.map_or(to, |sighted| to.max(sighted)))?;
@@ -84,7 +84,7 @@ impl EtcdStore {
             if draft.commit(&self.members).await? {
                 return Ok(record);
             }
-            turns.another().await?;
+            retries.another().await?;
         }
     }
 }

@@ -7,15 +7,17 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use async_trait::async_trait;
 use etcd_client::{GetOptions, SortOrder, SortTarget, TxnOp};
 use serde::{Deserialize, Serialize};
 
 use super::change::{Draft, Wanted};
-use super::retry::Turns;
+use super::retry::Retries;
 use super::{EtcdStore, clock};
 use crate::store::values::from_json;
 use crate::store::{
-    Floor, LeaseId, Mark, Purpose, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
+    Floor, LeaseId, Mark, Purpose, StoreError, Window, WindowAsk, WindowRelease, Windows,
+    WorkerRecord,
 };
 
 /// How many rows one request asks for: a layout has up to 65,536 workers.
@@ -29,20 +31,35 @@ pub(super) struct WorkerDoc {
     pub(super) instance: String,
 }
 
+#[async_trait]
+impl Windows for EtcdStore {
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        self.window_for(ask, floor).await
+    }
+
+    async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
+        Ok(self.clock(own_ms).await)
+    }
+
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        self.free_worker(release, floor).await
+    }
+}
+
 impl EtcdStore {
     /// Extends the window that is held, or leases a worker anew.
-    pub(super) async fn window_for(
-        &self,
-        ask: &WindowAsk,
-        floor: &Floor,
-    ) -> Result<Window, StoreError> {
+    async fn window_for(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
         let leases: Vec<LeaseId> = ask.last_lease.into_iter().chain(held_lease(ask)).collect();
         let space = &ask.space;
         let mut clock = None;
-        let mut turns = Turns::new();
+        let mut retries = Retries::new();
         loop {
             let wanted = Wanted { space, leases: &leases, names: &[] };
-            let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
+            let mut draft = Draft::read(&self.members, &self.paths, wanted).await?;
             // Asked once, because others go on meanwhile, and of the member that has just answered.
             let (now_ms, at) = match clock {
                 Some(asked) => asked,
@@ -55,31 +72,31 @@ impl EtcdStore {
             if draft.commit(&self.members).await? {
                 return Ok(window);
             }
-            turns.another().await?;
+            retries.another().await?;
         }
     }
 
     /// The clock that windows are granted by, of a caller whose own says this.
-    pub(super) async fn clock(&self, own_ms: i64) -> i64 {
+    async fn clock(&self, own_ms: i64) -> i64 {
         clock::now(self.members.plain_address(), own_ms).await
     }
 
     /// Frees a worker, where its row says what its holder knows.
-    pub(super) async fn free_worker(
+    async fn free_worker(
         &self,
         release: &WindowRelease,
         floor: &Floor,
     ) -> Result<Mark, StoreError> {
         let (space, leases) = (&release.space, [release.held.lease]);
-        let mut turns = Turns::new();
+        let mut retries = Retries::new();
         loop {
             let wanted = Wanted { space, leases: &leases, names: &[] };
-            let mut draft = Draft::read(&self.members, &self.keys, wanted).await?;
+            let mut draft = Draft::read(&self.members, &self.paths, wanted).await?;
             let mark = self.draft_release(&mut draft, release, floor).await?;
             if draft.commit(&self.members).await? {
                 return Ok(mark);
             }
-            turns.another().await?;
+            retries.another().await?;
         }
     }
 
@@ -122,7 +139,7 @@ impl EtcdStore {
         };
         let (lease, end) = (window.lease, window.ticks.end);
         let doc = WorkerDoc { lease, end, instance: instance.clone() };
-        draft.put(self.keys.worker(&ask.space, window.worker.into()), &doc);
+        draft.put(self.paths.worker(&ask.space, window.worker.into()), &doc);
         draft.move_to(&space);
         Ok(window)
     }
@@ -145,7 +162,7 @@ impl EtcdStore {
         let rest = timeline.ordinals(held.worker, ticks);
         if draft.close(held.lease, instance, Some(&rest)) {
             let doc = WorkerDoc { lease: held.lease, end, instance: instance.clone() };
-            draft.put(self.keys.worker(&release.space, held.worker.into()), &doc);
+            draft.put(self.paths.worker(&release.space, held.worker.into()), &doc);
             space.release_window();
             draft.move_to(&space);
         }
@@ -164,10 +181,10 @@ impl EtcdStore {
         let mut rows = Vec::new();
         loop {
             let options = GetOptions::new()
-                .with_range(self.keys.worker(space, end))
+                .with_range(self.paths.worker(space, end))
                 .with_sort(SortTarget::Key, SortOrder::Ascend)
                 .with_limit(ROWS_MAX as i64);
-            let get = TxnOp::get(self.keys.worker(space, from), Some(options));
+            let get = TxnOp::get(self.paths.worker(space, from), Some(options));
             let found = self.members.read(vec![get]).await?;
             let before = rows.len();
             for (key, value) in found.pairs(0) {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 struct Mount {
     point: PathBuf,
     /// The type of filesystem: `ext4`, `fuse.sshfs`, …
-    kind: String,
+    fs_type: String,
 }
 
 /// Whether something is mounted on this very path, which must be absolute and without links.
@@ -21,10 +21,10 @@ pub(super) fn is_mount_point(path: &Path) -> bool {
 }
 
 /// The type of filesystem that a path, absolute and without links, lies on.
-pub(super) fn kind_at(path: &Path) -> Option<String> {
+pub(super) fn type_at(path: &Path) -> Option<String> {
     let above = mounts().into_iter().filter(|mount| path.starts_with(&mount.point));
     // Of two on one point, the later one covers the other.
-    above.max_by_key(|mount| mount.point.as_os_str().len()).map(|mount| mount.kind)
+    above.max_by_key(|mount| mount.point.as_os_str().len()).map(|mount| mount.fs_type)
 }
 
 #[cfg(target_os = "linux")]
@@ -49,9 +49,9 @@ fn mounts() -> Vec<Mount> {
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let point = fields.nth(4)?;
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
     let point = PathBuf::from(OsString::from_vec(unescape(point)));
-    Some(Mount { point, kind: String::from_utf8_lossy(kind).into_owned() })
+    Some(Mount { point, fs_type: String::from_utf8_lossy(fs_type).into_owned() })
 }
 
 /// Blanks and backslashes in a path are written in octal, as `\040`.
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_mount_is_read_with_its_optional_fields_or_without() {
-        let check = |line: &str, point: &str, kind: &str| {
-            let wanted = Mount { point: point.into(), kind: kind.to_owned() };
+        let check = |line: &str, point: &str, fs_type: &str| {
+            let wanted = Mount { point: point.into(), fs_type: fs_type.to_owned() };
             assert_eq!(parse(line.as_bytes()), Some(wanted), "{line}");
         };
         check("36 35 98:0 / /data rw,noatime - ext4 /dev/sda1 rw", "/data", "ext4");
@@ -94,7 +94,7 @@ mod tests {
         assert!(!is_mount_point(&path));
         if cfg!(target_os = "linux") {
             assert!(is_mount_point(Path::new("/proc")));
-            assert!(kind_at(&path).is_some());
+            assert!(type_at(&path).is_some());
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) enum Event<'a> {
     Floor {
         /// The store that it is of.
         store: &'a str,
-        /// The space.
+        /// The space, or the token list.
         space: &'a str,
         /// How far it has come.
         mark: Mark,

@@ -1,18 +1,21 @@
 //! Looking once more at a space in Redis: one script reads its mark, and what decides which keys leave.
 //!
 //! The script answers on a master only, and on the course of history that this connection has met: so
-//! the mark that is compared has the server's own history, not the one of a while ago. That the
-//! server is still the master for everybody else it cannot know; a change that replicas have confirmed
-//! is on the one that takes its place.
+//! the mark that is compared has the server's own history, not the one of a while ago. It cannot know whether
+//! the server is still the master for everybody else; but a change that replicas have confirmed is on the
+//! server that takes its place.
 
+use async_trait::async_trait;
 use deadpool::managed::Object;
 use redis::Script;
 
-use super::RedisStore;
-use super::connection::Server;
 use super::key_paths::digest_field;
 use super::rows::{self, name_from, used_from};
-use crate::store::{Confirm, Confirmed, Evidence, Mark, NewName, SpaceRecord, StoreError};
+use super::server::Server;
+use super::{RedisStore, over};
+use crate::store::{
+    Confirm, Confirmed, Evidence, Mark, NewName, Snapshots, SpaceRecord, StoreError,
+};
 
 /// How often to look while the server moves from one history to the next.
 const TRIES: u32 = 5;
@@ -20,8 +23,25 @@ const TRIES: u32 = 5;
 /// A script's status, the fields of the space, and what it was asked for.
 type Looked = (String, Vec<String>, Vec<String>, Vec<String>);
 
+#[async_trait]
+impl Snapshots for RedisStore {
+    async fn confirm(&self, what: &Confirm) -> Result<Confirmed, StoreError> {
+        over!(self, |connection| self.confirm_over(&connection, what))
+    }
+
+    async fn names_without_ordinal(
+        &self,
+        space: &str,
+        reached: Mark,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        over!(self, |connection| self.names_over(&connection, space, reached, after, limit))
+    }
+}
+
 impl RedisStore {
-    pub(super) async fn confirm_over(
+    async fn confirm_over(
         &self,
         connection: &Object<Server>,
         what: &Confirm,
@@ -32,7 +52,7 @@ impl RedisStore {
         } else {
             [format!("[{:020}", ordinals.start), format!("({:020}", ordinals.end)]
         };
-        let (hashes, fields) = self.place_of(what);
+        let (hashes, fields) = self.hashes_of(what);
         let arguments = [bounds.as_slice(), fields.as_slice()].concat();
         let script = &self.scripts.confirm;
         let (space, found, skips) =
@@ -41,7 +61,7 @@ impl RedisStore {
         Ok(Confirmed { space, on_record: is_on_record(what, &found)?, skips: skips? })
     }
 
-    pub(super) async fn unplaced_over(
+    async fn names_over(
         &self,
         connection: &Object<Server>,
         space: &str,
@@ -53,15 +73,15 @@ impl RedisStore {
             Confirm { space: space.to_owned(), reached, evidence: Evidence::Mark, skips_in: 0..0 };
         let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
         let arguments = [from, limit.to_string()];
-        let script = &self.scripts.unplaced;
+        let script = &self.scripts.names_without_ordinal;
         let (_, _, names) = self.look_above(connection, script, &what, &[], &arguments).await?;
         Ok(names)
     }
 
     /// The hashes that the evidence is in, and its fields there. A key in use that came from another
     /// store may be known by its ordinal alone.
-    fn place_of(&self, what: &Confirm) -> (Vec<String>, Vec<String>) {
-        let of_space = |part: &str| self.keys.of_space(&what.space, part);
+    fn hashes_of(&self, what: &Confirm) -> (Vec<String>, Vec<String>) {
+        let of_space = |part: &str| self.paths.of_space(&what.space, part);
         let (part, fields) = match &what.evidence {
             Evidence::Mark => return (Vec::new(), Vec::new()),
             Evidence::Name { name: NewName { key, ordinal: Some(ordinal) }, .. } => {
@@ -88,7 +108,7 @@ impl RedisStore {
         arguments: &[String],
     ) -> Result<(SpaceRecord, Vec<String>, Vec<String>), StoreError> {
         for _ in 0..TRIES {
-            let mut script = script.key(self.keys.space(&what.space));
+            let mut script = script.key(self.paths.space(&what.space));
             for hash in hashes {
                 script.key(hash);
             }
@@ -106,8 +126,8 @@ impl RedisStore {
                 }
             }
         }
-        let place = connection.place();
-        Err(StoreError::Unavailable(format!("{place} kept changing its replication ID")))
+        let server_name = connection.server_name();
+        Err(StoreError::Unavailable(format!("{server_name} kept changing its replication ID")))
     }
 }
 
@@ -135,14 +155,14 @@ fn is_on_record(what: &Confirm, found: &[String]) -> Result<bool, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::KeyPlace;
+    use crate::store::KeyRef;
 
     #[test]
     fn only_what_the_change_has_left_is_on_record() {
         let lease = Evidence::Lease { lease: 7, holder: "i-1".to_owned(), end: 20 };
         let new = NewName { key: "sale".to_owned(), ordinal: None };
         let name = Evidence::Name { name: new, owner: "me".to_owned() };
-        let at = KeyPlace { space: "links".to_owned(), id: 3, key: "k".to_owned() };
+        let at = KeyRef { space: "links".to_owned(), id: 3, key: "k".to_owned() };
         let used = Evidence::Used { at, instance: "i-1".to_owned() };
         let digest = Evidence::Digest { hash: [0; 32], key: "k".to_owned() };
         let record = |owner: &str, removed: &str| {

@@ -1,22 +1,30 @@
 //! Keys of inputs in Redis.
 
+use async_trait::async_trait;
 use deadpool::managed::Object;
 
-use super::connection::Server;
 use super::key_paths::digest_field;
 use super::rows::{self, mark_from};
-use super::{RedisStore, guard};
-use crate::store::{DigestBatch, DigestKey, Digested, Floor, StoreError};
+use super::server::Server;
+use super::{RedisStore, check_status, guard, over};
+use crate::store::{DigestBatch, DigestKey, Digested, Digests, Floor, StoreError};
+
+#[async_trait]
+impl Digests for RedisStore {
+    async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
+        over!(self, |connection| self.digest_over(&connection, batch, floor))
+    }
+}
 
 impl RedisStore {
-    pub(super) async fn digest_over(
+    async fn digest_over(
         &self,
         connection: &Object<Server>,
         batch: &DigestBatch,
         floor: &Floor,
     ) -> Result<Digested, StoreError> {
         let history = connection.history();
-        let mut script = self.scripts.digest.key(self.keys.space(&batch.space));
+        let mut script = self.scripts.digest.key(self.paths.space(&batch.space));
         guard(&mut script, floor, history);
         script.arg(batch.generations);
         for input in &batch.inputs {
@@ -25,13 +33,8 @@ impl RedisStore {
                 script.arg(key);
             }
         }
-        let answer = self.change(connection, &batch.space, floor, &script).await?;
-        let (status, answer) = answer;
-        match status.as_str() {
-            "sealed" => return Err(StoreError::Sealed(batch.space.clone())),
-            "outdated" => return Err(StoreError::Outdated(batch.space.clone())),
-            _ => {}
-        }
+        let (status, answer) = self.change(connection, &batch.space, floor, &script).await?;
+        check_status(&status, &batch.space)?;
         let mut keys = Vec::with_capacity(batch.inputs.len());
         for pair in answer.get(2..).unwrap_or_default().chunks_exact(2) {
             let made = pair.get(1).filter(|made| !made.is_empty());

@@ -2,13 +2,13 @@
 
 /// Where a store begins.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(super) struct KeyPaths {
     prefix: String,
 }
 
-impl Keys {
-    pub(super) fn under(prefix: &str) -> Keys {
-        Keys { prefix: prefix.to_owned() }
+impl KeyPaths {
+    pub(super) fn under(prefix: &str) -> KeyPaths {
+        KeyPaths { prefix: prefix.to_owned() }
     }
 
     /// A space's own key; all its others have the same hash tag.

@@ -1,54 +1,30 @@
-//! Leases in Redis: granted one by one, and given back many in one round trip.
+//! Leases in Redis: granted one by one, given back many in one round trip, and listed.
 
 use std::time::Instant;
 
+use async_trait::async_trait;
 use deadpool::managed::Object;
 
-use super::connection::Server;
-use super::rows::{self, mark_from};
-use super::{RedisStore, expect_lease, floor_in, guard};
+use super::rows::{self, FieldMap, lease_from, mark_from};
+use super::server::Server;
+use super::{RedisStore, check_status, expect_lease, floor_in, guard, over};
 use crate::store::values::json;
-use crate::store::{Floor, GiveBack, Grant, LeaseAsk, Mark, StoreError};
+use crate::store::{
+    Floor, GiveBack, Grant, LeaseAsk, LeasePage, LeaseRecord, Leases, Mark, StoreError,
+};
 
 /// The most leases that are closed in one round trip, which has a time limit.
 const CLOSED_MAX: usize = 500;
 
-impl RedisStore {
-    pub(super) async fn lease_over(
-        &self,
-        connection: &Object<Server>,
-        ask: &LeaseAsk,
-        floor: &Floor,
-    ) -> Result<Grant, StoreError> {
-        let history = connection.history();
-        let mut script = self.scripts.lease.key(self.keys.space(&ask.space));
-        guard(&mut script, floor, history);
-        // Beyond this a number is not exact in a script, and no lease is that large.
-        let size = ask.size.min(1 << 52);
-        script.arg(&ask.instance.id).arg(json(&ask.instance)).arg(size).arg(ask.share.max(1));
-        expect_lease(&mut script, ask.last_lease);
-        for spent in &ask.spent {
-            script.arg(spent.to_string());
-        }
-        let (status, answer) = self.change(connection, &ask.space, floor, &script).await?;
-        let number = |index: usize| rows::number(answer.get(index));
-        let space = ask.space.clone();
-        match status.as_str() {
-            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default(), floor)),
-            "sealed" => Err(StoreError::Sealed(space)),
-            "exhausted" => Err(StoreError::Exhausted { space, held_elsewhere: number(0)? }),
-            _ => Ok(Grant {
-                lease: number(0)?,
-                ordinals: number(1)?..number(2)?,
-                mark: Mark { revision: number(0)?, next: number(3)?, history, ..Mark::default() },
-                left: number(4)?,
-            }),
-        }
+#[async_trait]
+impl Leases for RedisStore {
+    async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
+        over!(self, |connection| self.lease_over(&connection, ask, floor))
     }
 
     /// Closes leases of any spaces, each by a script of its own. Where a space is refused over an old
     /// connection, all are asked for again over a new one: what is closed already is left alone.
-    pub(super) async fn close_leases(
+    async fn give_back(
         &self,
         backs: &[(GiveBack, Floor)],
     ) -> Result<Vec<Result<Mark, StoreError>>, StoreError> {
@@ -74,6 +50,71 @@ impl RedisStore {
         }
     }
 
+    async fn lease_of(&self, space: &str, ordinal: u64) -> Result<Option<LeaseRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let mut script = self.scripts.lease_of.key(self.paths.space(space));
+        script.arg(ordinal.to_string());
+        let answer: Vec<String> = connection.run(&script).await?;
+        lease_from(space, &rows::fields(&answer)).transpose()
+    }
+
+    async fn leases(&self, page: &LeasePage) -> Result<Vec<LeaseRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let names = match &page.space {
+            Some(space) => vec![space.clone()],
+            None => self.space_names(&connection).await?,
+        };
+        let after = page.after.clone().unwrap_or_default();
+        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let mut leases = Vec::new();
+        for name in names.iter().filter(|name| **name >= after.0) {
+            let after = (*name == after.0).then(|| format!("{:020}", after.1));
+            let rest = limit - leases.len();
+            let (some, _) = self.leases_after(&connection, name, after.as_deref(), rest).await?;
+            leases.extend(some);
+            if leases.len() >= limit {
+                break;
+            }
+        }
+        Ok(leases)
+    }
+}
+
+impl RedisStore {
+    async fn lease_over(
+        &self,
+        connection: &Object<Server>,
+        ask: &LeaseAsk,
+        floor: &Floor,
+    ) -> Result<Grant, StoreError> {
+        let history = connection.history();
+        let mut script = self.scripts.lease.key(self.paths.space(&ask.space));
+        guard(&mut script, floor, history);
+        // Beyond this a number is not exact in a script, and no lease is that large.
+        let size = ask.size.min(1 << 52);
+        script.arg(&ask.instance.id).arg(json(&ask.instance)).arg(size).arg(ask.share.max(1));
+        expect_lease(&mut script, ask.last_lease);
+        for spent in &ask.spent {
+            script.arg(spent.to_string());
+        }
+        let (status, answer) = self.change(connection, &ask.space, floor, &script).await?;
+        check_status(&status, &ask.space)?;
+        let number = |index: usize| rows::number(answer.get(index));
+        match status.as_str() {
+            "lost" => Err(ask.lost_lease(ask.last_lease.unwrap_or_default(), floor)),
+            "exhausted" => {
+                let (space, held_elsewhere) = (ask.space.clone(), number(0)?);
+                Err(StoreError::Exhausted { space, held_elsewhere })
+            }
+            _ => Ok(Grant {
+                lease: number(0)?,
+                ordinals: number(1)?..number(2)?,
+                mark: Mark { revision: number(0)?, next: number(3)?, history, ..Mark::default() },
+                left: number(4)?,
+            }),
+        }
+    }
+
     async fn close_some(
         &self,
         connection: &Object<Server>,
@@ -83,7 +124,7 @@ impl RedisStore {
         let script = &self.scripts.give_back;
         let mut pipe = redis::pipe();
         for (back, floor) in backs {
-            pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.keys.space(&back.space));
+            pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.paths.space(&back.space));
             pipe.arg(&floor_in(floor, history)).arg(&back.instance);
             pipe.arg(back.lease.to_string()).arg(back.end.to_string());
             pipe.arg(back.closed_at.to_string());
@@ -112,5 +153,32 @@ impl RedisStore {
     ) -> Result<Mark, StoreError> {
         let (_, answer) = self.judge(connection, space, floor, answer).await?;
         mark_from(&answer, connection.history())
+    }
+
+    /// Leases of a space by their numbers, after a given one, which has twenty digits; and the last number
+    /// that was looked at. There may be fewer leases than numbers.
+    pub(super) async fn leases_after(
+        &self,
+        connection: &Object<Server>,
+        space: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<LeaseRecord>, Option<String>), StoreError> {
+        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+        let mut list = redis::cmd("ZRANGEBYLEX");
+        list.arg(self.paths.of_space(space, "leases")).arg(from).arg("+");
+        list.arg("LIMIT").arg(0).arg(limit);
+        let mut numbers: Vec<String> = connection.ask(&list).await?;
+        let mut pipe = redis::pipe();
+        for number in &numbers {
+            let number: u64 = rows::number(Some(number))?;
+            pipe.cmd("HGETALL").arg(self.paths.of_space(space, &format!("lease:{number}")));
+        }
+        let found: Vec<FieldMap> = connection.ask_all(&pipe).await?;
+        let mut leases = Vec::with_capacity(found.len());
+        for fields in &found {
+            leases.extend(lease_from(space, fields).transpose()?);
+        }
+        Ok((leases, numbers.pop()))
     }
 }

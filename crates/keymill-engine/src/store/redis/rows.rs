@@ -7,11 +7,12 @@ use crate::instance::Instance;
 use crate::space::{Definition, Tuning};
 use crate::store::values::{from_json, time};
 use crate::store::{
-    History, InstanceRecord, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose, Ranges,
-    SpaceRecord, StoreError, UsedKey,
+    Claimed, History, InstanceRecord, LeaseRecord, Lengths, Mark, NamePurpose, NameRecord, Purpose,
+    Ranges, SpaceRecord, StoreError, UsedKey,
 };
 
-pub(super) type Fields = HashMap<String, String>;
+/// The fields of a hash, by name.
+pub(super) type FieldMap = HashMap<String, String>;
 
 /// A script's status and the rest of its answer.
 pub(super) fn reply(mut answer: Vec<String>) -> Result<(String, Vec<String>), StoreError> {
@@ -23,11 +24,11 @@ pub(super) fn reply(mut answer: Vec<String>) -> Result<(String, Vec<String>), St
 }
 
 /// Names and values, as scripts return them.
-pub(super) fn fields(answer: &[String]) -> Fields {
+pub(super) fn fields(answer: &[String]) -> FieldMap {
     answer.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-pub(super) fn field(fields: &Fields, name: &str) -> Result<String, StoreError> {
+pub(super) fn field(fields: &FieldMap, name: &str) -> Result<String, StoreError> {
     let missing = || StoreError::Broken(format!("redis holds a record without `{name}`"));
     fields.get(name).cloned().ok_or_else(missing)
 }
@@ -46,7 +47,7 @@ pub(super) fn mark_from(answer: &[String], history: History) -> Result<Mark, Sto
 /// `None` where there is no such space.
 pub(super) fn space_from(
     name: &str,
-    fields: &Fields,
+    fields: &FieldMap,
     history: History,
 ) -> Option<Result<SpaceRecord, StoreError>> {
     let read = || {
@@ -77,7 +78,10 @@ pub(super) fn space_from(
 }
 
 /// `None` where there is no such lease.
-pub(super) fn lease_from(space: &str, fields: &Fields) -> Option<Result<LeaseRecord, StoreError>> {
+pub(super) fn lease_from(
+    space: &str,
+    fields: &FieldMap,
+) -> Option<Result<LeaseRecord, StoreError>> {
     let read = || {
         let whole = |name: &str| number(fields.get(name));
         let maybe = |name: &str| fields.get(name).map(|text| number(Some(text))).transpose();
@@ -97,7 +101,7 @@ pub(super) fn lease_from(space: &str, fields: &Fields) -> Option<Result<LeaseRec
 }
 
 pub(super) fn name_from(space: &str, key: &str, json: &str) -> Result<NameRecord, StoreError> {
-    let fields: Fields = from_json(json)?;
+    let fields: FieldMap = from_json(json)?;
     let maybe = |name: &str| fields.get(name).map(|text| number(Some(text))).transpose();
     let removed_at = fields.get("removed_at").map(|text| number(Some(text))).transpose()?;
     Ok(NameRecord {
@@ -112,7 +116,7 @@ pub(super) fn name_from(space: &str, key: &str, json: &str) -> Result<NameRecord
 }
 
 pub(super) fn used_from(key: &str, json: &str) -> Result<UsedKey, StoreError> {
-    let fields: Fields = from_json(json)?;
+    let fields: FieldMap = from_json(json)?;
     let at = |name: &str| number(fields.get(name)).map(time);
     let maybe = |name: &str| fields.get(name).map(|_| at(name)).transpose();
     Ok(UsedKey {
@@ -126,7 +130,7 @@ pub(super) fn used_from(key: &str, json: &str) -> Result<UsedKey, StoreError> {
     })
 }
 
-pub(super) fn instance_from(fields: &Fields) -> Result<InstanceRecord, StoreError> {
+pub(super) fn instance_from(fields: &FieldMap) -> Result<InstanceRecord, StoreError> {
     let at = |name: &str| number(fields.get(name)).map(time);
     Ok(InstanceRecord {
         instance: Instance {
@@ -140,6 +144,16 @@ pub(super) fn instance_from(fields: &Fields) -> Result<InstanceRecord, StoreErro
         seen_at: at("seen_at")?,
         stopped_at: fields.get("stopped_at").map(|_| at("stopped_at")).transpose()?,
     })
+}
+
+pub(super) fn claimed_from(place: &str, key: &str) -> Result<Claimed, StoreError> {
+    Ok(Claimed { id: whole_from(place)?, key: key.to_owned() })
+}
+
+/// A score, which the server may write as `1e+12`.
+pub(super) fn whole_from(score: &str) -> Result<i64, StoreError> {
+    let whole = score.parse::<f64>().ok().and_then(|score| format!("{score:.0}").parse().ok());
+    whole.ok_or_else(|| StoreError::Broken(format!("redis holds {score:?}, not a whole number")))
 }
 
 /// From `start-end,start-end`.
@@ -165,7 +179,7 @@ mod tests {
     fn a_space_is_importing_what_its_own_field_says_whatever_its_settings_do() {
         let fields = |importing: Option<&str>, set: Option<&str>| {
             let tuning = Tuning { importing: set.map(str::to_owned), ..Tuning::default() };
-            let mut fields = Fields::new();
+            let mut fields = FieldMap::new();
             for (name, value) in [
                 ("definition", json(&Definition::default())),
                 ("tuning", json(&tuning)),
@@ -187,5 +201,18 @@ mod tests {
             let found = space.unwrap().unwrap().tuning.importing;
             assert_eq!(found.as_deref(), importing, "{set:?}");
         }
+    }
+
+    #[test]
+    fn scores_are_read_however_they_are_written() {
+        for (score, expected) in [
+            ("0", 0),
+            ("1e+12", 1_000_000_000_000),
+            ("1763251200123", 1_763_251_200_123),
+            ("9007199254740991", 9_007_199_254_740_991),
+        ] {
+            assert_eq!(whole_from(score).unwrap(), expected, "{score}");
+        }
+        assert!(whole_from("soon").is_err());
     }
 }

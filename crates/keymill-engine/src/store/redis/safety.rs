@@ -15,8 +15,10 @@ impl Connection {
         };
         // While it loads, it says of itself what is not so.
         if info("loading") == "1" || info("async_loading") == "1" {
-            let place = self.place();
-            return Err(StoreError::Unavailable(format!("{place} is still loading its data")));
+            let server_name = self.server_name();
+            return Err(StoreError::Unavailable(format!(
+                "{server_name} is still loading its data"
+            )));
         }
         let fsync = self.setting("appendfsync").await?;
         let on_rewrite = self.setting("no-appendfsync-on-rewrite").await?;

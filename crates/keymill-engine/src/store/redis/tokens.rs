@@ -1,41 +1,60 @@
 //! The token list and the record of acts in Redis. Their keys share a hash tag, like those of a keyspace.
 //!
-//! That a server is the master for everybody else it cannot know: see `confirm`.
+//! A script cannot know whether its server is still the master for everybody else: see `confirm`.
 
+use async_trait::async_trait;
 use deadpool::managed::Object;
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
-use super::connection::{Server, Witness};
+use super::connection::Witness;
 use super::rows::{self, reply};
-use super::{RedisStore, guard};
-use crate::store::tokens::check_tokens;
+use super::server::Server;
+use super::{RedisStore, guard, over};
+use crate::store::tokens::{ActDoc, check_tokens};
 use crate::store::values::{from_json, json};
 use crate::store::{
-    ACTS_KEPT, Act, ActPage, Floor, Mark, StoreError, TOKENS, TokenChange, TokenList,
+    ACTS_KEPT, Act, ActPage, Floor, Mark, StoreError, TOKENS, TokenChange, TokenList, Tokens,
 };
 
 /// How often to look while the server moves from one history to the next.
 const TRIES: u32 = 5;
 
-/// An act, as it is written behind its id.
-#[derive(Serialize, Deserialize)]
-struct ActDoc {
-    at: Timestamp,
-    by: String,
-    from: String,
-    what: String,
+#[async_trait]
+impl Tokens for RedisStore {
+    async fn tokens(&self, floor: &Floor) -> Result<TokenList, StoreError> {
+        over!(self, |connection| self.tokens_over(&connection, floor))
+    }
+
+    async fn replace_tokens(
+        &self,
+        change: &TokenChange,
+        floor: &Floor,
+    ) -> Result<Option<Mark>, StoreError> {
+        over!(self, |connection| self.replace_tokens_over(&connection, change, floor))
+    }
+
+    async fn record_act(&self, act: &Act) -> Result<(), StoreError> {
+        over!(self, |connection| self.record_act_over(&connection, act))
+    }
+
+    async fn acts(&self, page: &ActPage) -> Result<Vec<Act>, StoreError> {
+        let from = format!("({}", page.after.unwrap_or(0));
+        let mut list = redis::cmd("ZRANGEBYSCORE");
+        list.arg(self.paths.of_space(TOKENS, "acts")).arg(from).arg("+inf");
+        list.arg("LIMIT").arg(0).arg(page.limit);
+        let found: Vec<String> = self.connection().await?.ask(&list).await?;
+        found.iter().map(|member| act_from(member)).collect()
+    }
 }
 
 impl RedisStore {
-    pub(super) async fn tokens_over(
+    async fn tokens_over(
         &self,
         connection: &Object<Server>,
         floor: &Floor,
     ) -> Result<TokenList, StoreError> {
         for _ in 0..TRIES {
             let here = connection.witness().await?;
-            let mut script = self.scripts.tokens.key(self.keys.space(TOKENS));
+            let mut script = self.scripts.tokens.key(self.paths.space(TOKENS));
             script.arg(connection.replication_id());
             let (status, answer) = reply(connection.run(&script).await?)?;
             if status == "moved" {
@@ -48,11 +67,11 @@ impl RedisStore {
             check_tokens(floor, store, list.mark())?;
             return Ok(list);
         }
-        let place = connection.place();
-        Err(StoreError::Unavailable(format!("{place} kept changing its replication ID")))
+        let server_name = connection.server_name();
+        Err(StoreError::Unavailable(format!("{server_name} kept changing its replication ID")))
     }
 
-    pub(super) async fn replace_tokens_over(
+    async fn replace_tokens_over(
         &self,
         connection: &Object<Server>,
         change: &TokenChange,
@@ -62,7 +81,7 @@ impl RedisStore {
         if floor.store != here.identity {
             return Err(StoreError::other_store(TOKENS, floor, &here.identity));
         }
-        let mut script = self.scripts.replace_tokens.key(self.keys.space(TOKENS));
+        let mut script = self.scripts.replace_tokens.key(self.paths.space(TOKENS));
         guard(&mut script, floor, here.history());
         script.arg(change.expected.to_string()).arg(change.revision.to_string()).arg(&change.text);
         let (status, answer) = reply(connection.change(&script).await?)?;
@@ -73,24 +92,14 @@ impl RedisStore {
         }
     }
 
-    pub(super) async fn record_act_over(
+    async fn record_act_over(
         &self,
         connection: &Object<Server>,
         act: &Act,
     ) -> Result<(), StoreError> {
-        let Act { at, by, from, what, .. } = act.clone();
-        let mut script = self.scripts.record_act.key(self.keys.space(TOKENS));
-        script.arg(json(&ActDoc { at, by, from, what })).arg(ACTS_KEPT);
+        let mut script = self.scripts.record_act.key(self.paths.space(TOKENS));
+        script.arg(json(&ActDoc::of(act))).arg(ACTS_KEPT);
         connection.change(&script).await.map(drop)
-    }
-
-    pub(super) async fn act_page(&self, page: &ActPage) -> Result<Vec<Act>, StoreError> {
-        let from = format!("({}", page.after.unwrap_or(0));
-        let mut list = redis::cmd("ZRANGEBYSCORE");
-        list.arg(self.keys.of_space(TOKENS, "acts")).arg(from).arg("+inf");
-        list.arg("LIMIT").arg(0).arg(page.limit);
-        let found: Vec<String> = self.connection().await?.ask(&list).await?;
-        found.iter().map(|member| act_from(member)).collect()
     }
 }
 
@@ -116,8 +125,7 @@ async fn refusal(
 /// From its id, a space, and the rest in JSON.
 fn act_from(member: &str) -> Result<Act, StoreError> {
     let (id, doc) = member.split_once(' ').unwrap_or_default();
-    let ActDoc { at, by, from, what } = from_json(doc)?;
-    Ok(Act { id: rows::number(Some(&id.to_owned()))?, at, by, from, what })
+    Ok(from_json::<ActDoc>(doc)?.act(rows::number(Some(&id.to_owned()))?))
 }
 
 fn cut_short() -> StoreError {

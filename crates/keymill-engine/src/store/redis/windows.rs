@@ -8,14 +8,16 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use deadpool::managed::Object;
 
-use super::connection::Server;
 use super::rows::{self, mark_from};
-use super::{RedisStore, expect_lease, guard};
+use super::server::Server;
+use super::{RedisStore, expect_lease, guard, over};
 use crate::store::values::{json, random_number};
 use crate::store::{
-    Floor, LeaseId, Mark, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, WorkerRecord,
+    Floor, LeaseId, Mark, SpaceRecord, StoreError, Window, WindowAsk, WindowRelease, Windows,
+    WorkerRecord,
 };
 
 /// How often a window is tried while others change the space.
@@ -25,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// What a window is decided on.
 #[derive(Debug)]
-struct Seen {
+struct Basis {
     space: SpaceRecord,
     /// By the server's clock.
     now_ms: i64,
@@ -34,9 +36,30 @@ struct Seen {
     rows: Vec<WorkerRecord>,
 }
 
+#[async_trait]
+impl Windows for RedisStore {
+    async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
+        over!(self, |connection| self.window_over(&connection, ask, floor))
+    }
+
+    async fn clock_ms(&self, _own_ms: i64) -> Result<i64, StoreError> {
+        let connection = self.connection().await?;
+        let (seconds, micros): (i64, i64) = connection.ask(&redis::cmd("TIME")).await?;
+        Ok(seconds * 1_000 + micros / 1_000)
+    }
+
+    async fn release_window(
+        &self,
+        release: &WindowRelease,
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        over!(self, |connection| self.free_worker(&connection, release, floor))
+    }
+}
+
 impl RedisStore {
     /// Extends the window that is held, or leases a worker anew.
-    pub(super) async fn window_over(
+    async fn window_over(
         &self,
         connection: &Object<Server>,
         ask: &WindowAsk,
@@ -56,15 +79,8 @@ impl RedisStore {
         )))
     }
 
-    /// The server's clock, in milliseconds since 1970.
-    pub(super) async fn clock(&self) -> Result<i64, StoreError> {
-        let connection = self.connection().await?;
-        let (seconds, micros): (i64, i64) = connection.ask(&redis::cmd("TIME")).await?;
-        Ok(seconds * 1_000 + micros / 1_000)
-    }
-
     /// Frees a worker, where its row says what its holder knows.
-    pub(super) async fn free_worker(
+    async fn free_worker(
         &self,
         connection: &Object<Server>,
         release: &WindowRelease,
@@ -75,7 +91,7 @@ impl RedisStore {
         assert!(*unused_from <= held.end, "{held:?} was used up to {unused_from}");
         let first = timeline.ordinals(held.worker, 0..0).start;
         let rest = timeline.ordinals(held.worker, *unused_from..held.end);
-        let mut script = self.scripts.release_window.key(self.keys.space(space));
+        let mut script = self.scripts.release_window.key(self.paths.space(space));
         guard(&mut script, floor, history);
         script.arg(instance).arg(held.worker).arg(row(held.lease, held.end, instance));
         script.arg(held.lease.to_string()).arg(first.to_string());
@@ -112,8 +128,8 @@ impl RedisStore {
         ask: &WindowAsk,
         floor: &Floor,
         worker: Option<u32>,
-    ) -> Result<Seen, StoreError> {
-        let mut script = self.scripts.workers.key(self.keys.space(&ask.space));
+    ) -> Result<Basis, StoreError> {
+        let mut script = self.scripts.workers.key(self.paths.space(&ask.space));
         guard(&mut script, floor, connection.history());
         script.arg(&ask.instance.id);
         expect_lease(&mut script, ask.last_lease);
@@ -129,7 +145,7 @@ impl RedisStore {
             return Err(StoreError::Broken("a script's answer is cut short".to_owned()));
         };
         let workers = head[3..].chunks_exact(2).map(|pair| worker_from(&pair[0], &pair[1]));
-        Ok(Seen {
+        Ok(Basis {
             space: self.record_from(connection, &ask.space, fields)?,
             now_ms: rows::number(head.first())?,
             is_open: head[1] == "1",
@@ -153,7 +169,7 @@ impl RedisStore {
         let Window { worker, lease, mark, .. } = window;
         let instance = &ask.instance.id;
         let ordinals = ask.timeline.ordinals(worker, window.ticks.clone());
-        let mut script = self.scripts.window.key(self.keys.space(&ask.space));
+        let mut script = self.scripts.window.key(self.paths.space(&ask.space));
         guard(&mut script, floor, connection.history());
         script.arg(instance);
         expect_lease(&mut script, ask.last_lease);

@@ -7,10 +7,12 @@
 use super::driver::{Result, Step, Transaction};
 use super::rows::{found_from, name_from};
 use super::spaces::first_space;
-use super::statements::{DIGEST, FOUND, IMPORTED, LEASE_REACHES, NAME, SPACE, UNPLACED};
+use super::statements::{
+    DIGEST, FOUND, IMPORTED, LEASE_REACHES, NAME, NAMES_WITHOUT_ORDINAL, SPACE,
+};
 use super::steps::skips_in;
 use super::value::{Row, values};
-use crate::store::{Confirm, Confirmed, Evidence, Found, KeyPlace, SpaceRecord, StoreError};
+use crate::store::{Confirm, Confirmed, Evidence, Found, KeyRef, SpaceRecord, StoreError};
 
 pub(super) async fn confirm<T: Transaction>(tx: &mut T, what: &Confirm) -> Result<Confirmed> {
     let mut steps = vec![Step::new(&SPACE, values![&what.space])];
@@ -26,7 +28,7 @@ pub(super) async fn confirm<T: Transaction>(tx: &mut T, what: &Confirm) -> Resul
 }
 
 /// Names without an ordinal, where the space has come as far as it should.
-pub(super) async fn unplaced<T: Transaction>(
+pub(super) async fn names_without_ordinal<T: Transaction>(
     tx: &mut T,
     what: &Confirm,
     after: &str,
@@ -34,7 +36,7 @@ pub(super) async fn unplaced<T: Transaction>(
 ) -> Result<Vec<String>> {
     let rows = tx.query(&SPACE, &values![&what.space], &[]).await?;
     reached(tx, what, &rows).await?;
-    let rows = tx.query(&UNPLACED, &values![&what.space, after, limit], &[]).await?;
+    let rows = tx.query(&NAMES_WITHOUT_ORDINAL, &values![&what.space, after, limit], &[]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
@@ -60,7 +62,7 @@ fn look_for(what: &Confirm) -> Vec<Step<'_>> {
             steps.extend(name.ordinal.map(|it| Step::new(&IMPORTED, values![space, it])));
             steps
         }
-        Evidence::Used { at: KeyPlace { space, id, key }, .. } => {
+        Evidence::Used { at: KeyRef { space, id, key }, .. } => {
             vec![Step::new(&FOUND, values![space, *id, key])]
         }
         Evidence::Digest { hash, key } => {

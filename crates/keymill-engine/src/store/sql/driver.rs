@@ -10,7 +10,7 @@ use std::pin::Pin;
 use super::statement::Statement;
 use super::value::{Row, Value};
 use crate::clock::Clock;
-use crate::store::{Finding, Floor, History, KeyId, Place, StoreError};
+use crate::store::{Finding, Floor, History, KeyId, StoreDescription, StoreError};
 
 /// A statement of `statements`.
 pub(super) type Sql = &'static Statement;
@@ -66,7 +66,7 @@ pub(super) trait Driver: fmt::Debug + Send + Sync + 'static {
     fn migrate(&self) -> impl Future<Output = Result<Vec<String>>> + Send;
 
     /// The store as people name it.
-    fn place(&self) -> Place;
+    fn describe(&self) -> StoreDescription;
 
     /// A file that every process on this store sees.
     fn floor_file(&self) -> Option<PathBuf> {

@@ -8,18 +8,18 @@
 //! - Every connection is checked before its first use, and again when the last check was a while ago.
 //! - Connections are of generations. Where one shows that its server is not the one to use any more, its
 //!   generation ends: no other of it is used again, and those in use are closed when they come back.
-//! - A connection goes back into the pool only after its transaction has ended; any other is closed.
+//! - A connection is used again only after its transaction has ended; any other is closed.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult};
+use deadpool::managed::{Manager, Metrics, Object, RecycleError, RecycleResult};
 use tokio::time::Instant;
 
 use super::driver::Result;
-use crate::store::connections::{self, CALL_MAX, CHECK_EVERY, in_time, none_of_them};
+use crate::store::connections::{self, CALL_MAX, CHECK_EVERY, Connections, in_time, none_of_them};
 use crate::store::url::{Host, StoreUrl};
 use crate::store::{Opening, StoreError};
 
@@ -78,7 +78,7 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Route {
     /// The server, as people name it.
-    pub(super) place: String,
+    pub(super) server_name: String,
     generation: u64,
     shared: Arc<Shared>,
     /// `None` before the first check.
@@ -90,7 +90,7 @@ pub(super) struct Route {
 
 /// A connection with a transaction on it, which has to end by the deadline. Where this is dropped before
 /// it is put back, the connection is closed, and the server rolls the transaction back.
-pub(super) struct Held<S: Server> {
+pub(super) struct InTransaction<S: Server> {
     connection: Option<Object<Hosts<S>>>,
     pub(super) deadline: Instant,
 }
@@ -117,7 +117,7 @@ impl<S: Server> Hosts<S> {
         if self.url.hosts.len() > 1 {
             for host in &self.url.hosts {
                 if let Ok(mut connection) = self.connect_to(&self.url, host).await {
-                    usable.push(connection.route().place.clone());
+                    usable.push(connection.route().server_name.clone());
                 }
             }
         }
@@ -146,15 +146,15 @@ impl<S: Server> Hosts<S> {
 
     /// Connects to a host, and checks it.
     pub(super) async fn connect_to(&self, url: &StoreUrl, host: &Host) -> Result<S::Link> {
-        let place = format!("{} at {host}", S::NAME);
+        let server_name = format!("{} at {host}", S::NAME);
         let route = Route {
-            place: place.clone(),
+            server_name: server_name.clone(),
             generation: self.generation(),
             shared: self.shared.clone(),
             checked_at: None,
             under_way: AtomicBool::new(false),
         };
-        in_time(&place, async {
+        in_time(&server_name, async {
             let mut connection = self.server.connect(url, host, route).await?;
             connection.check(self.allow_unsafe).await?;
             connection.route().checked_at = Some(Instant::now());
@@ -233,20 +233,20 @@ impl Route {
     }
 }
 
-impl<S: Server> Held<S> {
+impl<S: Server> InTransaction<S> {
     /// A connection for a transaction that begins now.
-    pub(super) async fn get(pool: &Pool<Hosts<S>>) -> Result<Held<S>> {
-        let connection = connections::get(pool).await?;
-        Ok(Held { connection: Some(connection), deadline: Instant::now() + CALL_MAX })
+    pub(super) async fn get(connections: &Connections<Hosts<S>>) -> Result<InTransaction<S>> {
+        let connection = connections::get(connections).await?;
+        Ok(InTransaction { connection: Some(connection), deadline: Instant::now() + CALL_MAX })
     }
 
-    /// Puts the connection back into the pool, once the transaction has ended.
+    /// Lets the connection be used again, once the transaction has ended.
     pub(super) fn put_back(mut self) {
         drop(self.connection.take());
     }
 }
 
-impl<S: Server> Deref for Held<S> {
+impl<S: Server> Deref for InTransaction<S> {
     type Target = S::Link;
 
     fn deref(&self) -> &S::Link {
@@ -254,15 +254,15 @@ impl<S: Server> Deref for Held<S> {
     }
 }
 
-impl<S: Server> DerefMut for Held<S> {
+impl<S: Server> DerefMut for InTransaction<S> {
     fn deref_mut(&mut self) -> &mut S::Link {
         self.connection.as_mut().expect("taken only at the end")
     }
 }
 
-impl<S: Server> Drop for Held<S> {
+impl<S: Server> Drop for InTransaction<S> {
     fn drop(&mut self) {
-        // What is half done must not go back into the pool.
+        // What is half done must not be used again.
         drop(self.connection.take().map(Object::take));
     }
 }
@@ -275,7 +275,7 @@ mod tests {
     fn a_generation_ends_once_and_only_by_a_connection_that_was_checked() {
         let shared = Arc::<Shared>::default();
         let route = |checked_at| Route {
-            place: String::new(),
+            server_name: String::new(),
             generation: shared.generation.load(Ordering::SeqCst),
             shared: shared.clone(),
             checked_at,

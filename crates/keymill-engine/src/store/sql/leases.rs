@@ -18,7 +18,7 @@ use crate::store::{
 };
 
 /// The spaces of a batch by name, each as it was read.
-type Spaces = BTreeMap<String, Result<SpaceRecord>>;
+type SpacesByName = BTreeMap<String, Result<SpaceRecord>>;
 /// Who holds a lease, and where it ends.
 type OpenLeases = HashMap<(String, LeaseId), (String, u64)>;
 
@@ -106,7 +106,10 @@ pub(super) async fn has_lease<T: Transaction>(
 }
 
 /// The spaces of a batch, their rows locked in the order of their names.
-async fn lock_spaces<T: Transaction>(tx: &mut T, backs: &[(GiveBack, Floor)]) -> Result<Spaces> {
+async fn lock_spaces<T: Transaction>(
+    tx: &mut T,
+    backs: &[(GiveBack, Floor)],
+) -> Result<SpacesByName> {
     let names: BTreeSet<&str> = backs.iter().map(|(back, _)| back.space.as_str()).collect();
     let names: Vec<Value<'_>> = names.into_iter().map(Value::from).collect();
     let rows = tx.query(&SPACES_LOCK, &[], &names).await?;
@@ -130,7 +133,7 @@ fn take_back(
     back: &GiveBack,
     identity: &str,
     floor: &Floor,
-    spaces: &mut Spaces,
+    spaces: &mut SpacesByName,
     open: &mut OpenLeases,
 ) -> Result<(Mark, bool)> {
     let space = match spaces.get_mut(&back.space) {

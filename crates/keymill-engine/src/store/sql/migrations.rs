@@ -34,31 +34,31 @@ pub(super) trait Migrate: Link {
 /// A migration in the history: its version, name and checksum.
 pub(super) type Applied = (i32, String, String);
 
-/// Makes or updates a schema as `opening` has it; whether it was made. `place` is the schema, in words.
+/// Makes or updates a schema as `opening` has it; whether it was made. `schema` is its name, for people.
 pub(super) async fn prepare<C: Migrate>(
     mut connection: C,
-    place: &str,
+    schema: &str,
     opening: Opening,
 ) -> Result<bool> {
     let version = within_call(connection.schema_version()).await?;
     if version.is_none() && !opening.create {
-        return Err(StoreError::empty(place, opening));
+        return Err(StoreError::empty(schema, opening));
     }
     let latest = C::runner().get_migrations().iter().map(Migration::version).max();
     if !opening.migrate || version >= latest {
         return Ok(false);
     }
     // Of several that find no schema, one makes it.
-    let applied = migrate(connection, place).await?;
+    let applied = migrate(connection, schema).await?;
     Ok(version.is_none() && !applied.is_empty())
 }
 
 /// Brings a schema up to date; the names of what was applied.
-pub(super) async fn migrate<C: Migrate>(mut connection: C, place: &str) -> Result<Vec<String>> {
+pub(super) async fn migrate<C: Migrate>(mut connection: C, schema: &str) -> Result<Vec<String>> {
     within_limit(async {
         connection.lock_schema().await?;
         let runner = C::runner();
-        let pending = pending(runner.get_migrations(), &connection.history().await?, place)?;
+        let pending = pending(runner.get_migrations(), &connection.history().await?, schema)?;
         for migration in &pending {
             connection.run(migration.sql().expect("it is embedded with its statements")).await?;
             connection.run(&entry(migration)).await?;
@@ -74,13 +74,13 @@ pub(super) async fn migrate<C: Migrate>(mut connection: C, place: &str) -> Resul
 fn pending<'a>(
     known: &'a [Migration],
     history: &[Applied],
-    place: &str,
+    schema: &str,
 ) -> Result<Vec<&'a Migration>> {
     for (version, name, checksum) in history {
         let same = known.iter().find(|known| known.version() == *version);
         if same.is_some_and(|it| it.name() != name || it.checksum().to_string() != *checksum) {
             return Err(StoreError::Broken(format!(
-                "{place} cannot be brought up to date: its version {version} is `{name}` \
+                "{schema} cannot be brought up to date: its version {version} is `{name}` \
                  ({checksum}), which differs in this version of keymill"
             )));
         }

@@ -2,11 +2,11 @@
 //!
 //! Rows are read by the primary keys of their tables, and written only where there are none, so that an
 //! import which was interrupted can begin again. An import is made under the lock of the space, which is
-//! sealed: nobody else changes any of these rows. What a file may have is looked at in `export_page`.
+//! sealed: nobody else changes any of these rows. What a file may have is looked at in `moved_values`.
 
 use super::driver::{Result, Sql, Step, Transaction};
-use super::export_page::{
-    after_bytes, after_number, after_text, checked_input, first_available, holders, whole,
+use super::moved_values::{
+    after_bytes, after_number, after_text, checked_input, first_available, whole,
 };
 use super::rows::{lease_from, name_from, used_from};
 use super::spaces::{locked, space};
@@ -17,6 +17,7 @@ use super::statements::{
     USED_IMPORT, USED_MOVED, WORKERS_IMPORT, WORKERS_MOVED,
 };
 use super::value::{Row, Value, values};
+use crate::store::moves::holders;
 use crate::store::values::{json, signed};
 use crate::store::{
     Created, History, KeyId, MovedRow, MovedSpace, Part, Rows, RowsPage, SpaceRecord,
@@ -185,27 +186,18 @@ impl<'a> Written<'a> {
     /// Adds a row of a space. `first` is the lowest id that its pool can have.
     fn add(&mut self, first: Option<KeyId>, row: &'a MovedRow) -> Result<()> {
         match row {
-            MovedRow::Lease {
-                lease,
-                start,
-                end,
-                closed_at_ordinal,
-                purpose,
-                holder,
-                granted_at,
-                closed_at,
-            } => {
-                let open_for = closed_at.is_none().then_some(holder.id.as_str());
+            MovedRow::Lease(moved) => {
+                let holder = &moved.holder.id;
                 self.leases.extend(values![
-                    whole(*lease)?,
-                    whole(*start)?,
-                    whole(*end)?,
-                    closed_at_ordinal.map(whole).transpose()?,
-                    purpose.name(),
-                    &holder.id,
-                    *granted_at,
-                    *closed_at,
-                    open_for,
+                    whole(moved.lease)?,
+                    whole(moved.start)?,
+                    whole(moved.end)?,
+                    moved.closed_at_ordinal.map(whole).transpose()?,
+                    moved.purpose.name(),
+                    holder,
+                    moved.granted_at,
+                    moved.closed_at,
+                    moved.closed_at.is_none().then_some(holder.as_str()),
                 ]);
             }
             MovedRow::Worker { worker, instance, lease, end } => {

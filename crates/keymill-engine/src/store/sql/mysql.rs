@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: the store for many instances where one of them is at hand.
+//! MySQL and MariaDB: the store for many instances of those who already run one of them.
 //!
 //! A lease is one transaction: the space's row is locked with `SELECT … FOR UPDATE`, then
 //! updated. The server ends a transaction that lies idle, so that an instance that is paused
@@ -21,30 +21,28 @@ mod server;
 mod session;
 mod transaction;
 
-use deadpool::managed::Pool;
-
 use server::MysqlServer;
 use transaction::Tx;
 
 use super::driver::{Aim, Doing, Driver};
-use super::hosts::{Held, Hosts};
+use super::hosts::{Hosts, InTransaction};
 use super::store::SqlStore;
-use crate::store::connections::{self, within_call};
-use crate::store::{Finding, Opening, Place, StoreError};
+use crate::store::connections::{self, Connections, within_call};
+use crate::store::{Finding, Opening, StoreDescription, StoreError};
 
 /// A MySQL or MariaDB database.
 #[derive(Debug)]
 pub(crate) struct Mysql {
-    pool: Pool<Hosts<MysqlServer>>,
+    connections: Connections<Hosts<MysqlServer>>,
     created: bool,
 }
 
 /// Connects to the server that takes writes, making keymill's tables where there are none if
 /// `create`, and brings them up to date.
 pub(crate) async fn open(url: &str, opening: Opening) -> Result<SqlStore<Mysql>, StoreError> {
-    let pool = connections::new(server::hosts(url, opening)?);
-    let created = pool.manager().prepare(opening).await?;
-    Ok(SqlStore::new(Mysql { pool, created }))
+    let connections = connections::new(server::hosts(url, opening)?);
+    let created = connections.manager().prepare(opening).await?;
+    Ok(SqlStore::new(Mysql { connections, created }))
 }
 
 impl Driver for Mysql {
@@ -58,48 +56,48 @@ impl Driver for Mysql {
         T: Send + 'static,
         J: for<'t> FnOnce(&'t mut Tx) -> Doing<'t, T> + Send + 'static,
     {
-        let mut tx = Tx::begin(Held::get(&self.pool).await?, aim).await?;
+        let mut tx = Tx::begin(InTransaction::get(&self.connections).await?, aim).await?;
         let answer = job(&mut tx).await;
         tx.finish(aim, answer).await
     }
 
     fn ask_again(&self) -> bool {
-        self.pool.manager().give_up_all();
+        self.connections.manager().give_up_all();
         true
     }
 
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        within_call(connections::get(&self.pool).await?.findings()).await
+        within_call(connections::get(&self.connections).await?.findings()).await
     }
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
-        self.pool.manager().migrate().await
+        self.connections.manager().migrate().await
     }
 
-    fn place(&self) -> Place {
-        let location = self.pool.manager().url.shown();
-        Place { kind: "mysql", location, created: self.created }
+    fn describe(&self) -> StoreDescription {
+        let location = self.connections.manager().url.shown();
+        StoreDescription { kind: "mysql", location, created: self.created }
     }
 }
 
 /// The one place where MySQL's errors become the store's.
-fn fold_error(place: &str, error: &mysql_async::Error) -> StoreError {
+fn fold_error(server_name: &str, error: &mysql_async::Error) -> StoreError {
     let mysql_async::Error::Server(refusal) = error else {
-        return StoreError::Unavailable(format!("{place}: {error}"));
+        return StoreError::Unavailable(format!("{server_name}: {error}"));
     };
     let message = &refusal.message;
     match refusal.code {
         // Unknown table, or column.
         1146 | 1054 => StoreError::Broken(format!(
-            "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
+            "{server_name} lacks keymill's tables ({message}); run `keymill store migrate`"
         )),
         // Denied: a command, a table, a column.
         1142 | 1143 | 1227 => StoreError::Broken(format!(
-            "{place}: {message}; grant this user the privilege, or run `keymill store migrate` as \
+            "{server_name}: {message}; grant this user the privilege, or run `keymill store migrate` as \
              a user who has it"
         )),
         // Denied: the database, the user; or there is no such database.
-        1044 | 1045 | 1049 => StoreError::Broken(format!("{place}: {message}")),
-        _ => StoreError::Unavailable(format!("{place}: {message}")),
+        1044 | 1045 | 1049 => StoreError::Broken(format!("{server_name}: {message}")),
+        _ => StoreError::Unavailable(format!("{server_name}: {message}")),
     }
 }

@@ -24,7 +24,7 @@ use super::use_log::{check_last, use_keys};
 use super::value::{Row, Value, values};
 use crate::store::values::{millis, signed};
 use crate::store::{
-    AvailablePage, Claim, ClaimAsk, Claimed, Fill, Filled, Floor, Found, Grant, KeyId, KeyPlace,
+    AvailablePage, Claim, ClaimAsk, Claimed, Fill, Filled, Floor, Found, Grant, KeyId, KeyRef,
     Mark, Purpose, Release, SpaceRecord, StoreError, first_id, key_id,
 };
 
@@ -120,7 +120,7 @@ pub(super) async fn available<T: Transaction>(tx: &mut T, space: &str) -> Result
     Ok(pool(tx, space).await?.0)
 }
 
-pub(super) async fn find<T: Transaction>(tx: &mut T, at: &KeyPlace) -> Result<Option<Found>> {
+pub(super) async fn find<T: Transaction>(tx: &mut T, at: &KeyRef) -> Result<Option<Found>> {
     tx.identity().await?;
     Ok(found_from(&tx.query(&FOUND, &values![&at.space, at.id, &at.key], &[]).await?))
 }
@@ -129,10 +129,10 @@ pub(super) async fn imported<T: Transaction>(
     tx: &mut T,
     space: &str,
     key: &str,
-) -> Result<Option<KeyPlace>> {
+) -> Result<Option<KeyRef>> {
     let rows = tx.query(&POOL_NAME, &values![space, key], &[]).await?;
     let (space, key) = (space.to_owned(), key.to_owned());
-    Ok(rows.first().map(|row| KeyPlace { space, id: row.get(0), key }))
+    Ok(rows.first().map(|row| KeyRef { space, id: row.get(0), key }))
 }
 
 pub(super) async fn available_page<T: Transaction>(
@@ -153,7 +153,7 @@ pub(super) async fn add_imported<T: Transaction>(
 ) -> Result<()> {
     let rows: Vec<Value<'_>> = (0..)
         .zip(made)
-        .flat_map(|(place, key)| values![key_id(space.mark.revision, place), *key])
+        .flat_map(|(position, key)| values![key_id(space.mark.revision, position), *key])
         .collect();
     tx.execute(&KEYS_ADD, &values![&space.name], &rows).await?;
     tx.execute(&POOL_NAMES_PUT, &values![&space.name], &rows).await?;

@@ -23,17 +23,16 @@ mod schema;
 mod server;
 mod transaction;
 
-use deadpool::managed::Pool;
 use tokio_postgres::error::SqlState;
 
 use server::PostgresServer;
 use transaction::Tx;
 
 use super::driver::{Aim, Doing, Driver};
-use super::hosts::{Held, Hosts};
+use super::hosts::{Hosts, InTransaction};
 use super::store::SqlStore;
-use crate::store::connections::{self, within_call};
-use crate::store::{FILL_MAX, Finding, Opening, Place, StoreError};
+use crate::store::connections::{self, Connections, within_call};
+use crate::store::{FILL_MAX, Finding, Opening, StoreDescription, StoreError};
 
 /// What a server that takes no writes answers. On a standby, a transaction cannot be begun to write (0A000),
 /// and there is no position to write at (55000).
@@ -46,16 +45,16 @@ const READ_ONLY: [SqlState; 3] = [
 /// A PostgreSQL database.
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    pool: Pool<Hosts<PostgresServer>>,
+    connections: Connections<Hosts<PostgresServer>>,
     created: bool,
 }
 
 /// Connects to the server that takes writes, making keymill's schema where there is none if
 /// `create`, and brings it up to date.
 pub(crate) async fn open(url: &str, opening: Opening) -> Result<SqlStore<Postgres>, StoreError> {
-    let pool = connections::new(server::hosts(url, opening)?);
-    let created = pool.manager().prepare(opening).await?;
-    Ok(SqlStore::new(Postgres { pool, created }))
+    let connections = connections::new(server::hosts(url, opening)?);
+    let created = connections.manager().prepare(opening).await?;
+    Ok(SqlStore::new(Postgres { connections, created }))
 }
 
 impl Driver for Postgres {
@@ -68,12 +67,12 @@ impl Driver for Postgres {
         T: Send + 'static,
         J: for<'t> FnOnce(&'t mut Tx) -> Doing<'t, T> + Send + 'static,
     {
-        let generation = self.pool.manager().generation();
-        let mut begun = Tx::begin(Held::get(&self.pool).await?, aim).await;
+        let generation = self.connections.manager().generation();
+        let mut begun = Tx::begin(InTransaction::get(&self.connections).await?, aim).await;
         // Where a connection turns out to lead to a server that is not the one to use any more, nothing was
         // asked of it yet: a new one is asked.
-        if begun.is_err() && self.pool.manager().generation() != generation {
-            begun = Tx::begin(Held::get(&self.pool).await?, aim).await;
+        if begun.is_err() && self.connections.manager().generation() != generation {
+            begun = Tx::begin(InTransaction::get(&self.connections).await?, aim).await;
         }
         let mut tx = begun?;
         let answer = job(&mut tx).await;
@@ -86,46 +85,49 @@ impl Driver for Postgres {
     }
 
     async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        within_call(connections::get(&self.pool).await?.findings()).await
+        within_call(connections::get(&self.connections).await?.findings()).await
     }
 
     async fn migrate(&self) -> Result<Vec<String>, StoreError> {
-        self.pool.manager().migrate().await
+        self.connections.manager().migrate().await
     }
 
-    fn place(&self) -> Place {
-        let location = self.pool.manager().url.shown();
-        Place { kind: "postgres", location, created: self.created }
+    fn describe(&self) -> StoreDescription {
+        let location = self.connections.manager().url.shown();
+        StoreDescription { kind: "postgres", location, created: self.created }
     }
 }
 
 /// The one place where PostgreSQL's errors become the store's.
-fn fold_error(place: &str, error: &tokio_postgres::Error) -> StoreError {
+fn fold_error(server_name: &str, error: &tokio_postgres::Error) -> StoreError {
     let Some(refusal) = error.as_db_error() else {
         // The driver's own words hide the cause: "error communicating with the server".
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-        return StoreError::Unavailable(format!("{place}: {error}{}", cause.unwrap_or_default()));
+        return StoreError::Unavailable(format!(
+            "{server_name}: {error}{}",
+            cause.unwrap_or_default()
+        ));
     };
     let message = refusal.message();
     match refusal.code() {
         &SqlState::UNDEFINED_TABLE
         | &SqlState::UNDEFINED_COLUMN
         | &SqlState::INVALID_SCHEMA_NAME => StoreError::Broken(format!(
-            "{place} lacks keymill's tables ({message}); run `keymill store migrate`"
+            "{server_name} lacks keymill's tables ({message}); run `keymill store migrate`"
         )),
         code if READ_ONLY.contains(code) => StoreError::Unavailable(format!(
-            "{place} accepts no writes, it may be a standby: {message}"
+            "{server_name} accepts no writes, it may be a standby: {message}"
         )),
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Broken(format!(
-            "{place}: {message}; grant this user the privilege, or run `keymill store migrate` as \
+            "{server_name}: {message}; grant this user the privilege, or run `keymill store migrate` as \
              a user who has it"
         )),
         &SqlState::INVALID_CATALOG_NAME => {
-            StoreError::Broken(format!("{place}: {message}; create it with CREATE DATABASE"))
+            StoreError::Broken(format!("{server_name}: {message}; create it with CREATE DATABASE"))
         }
         &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            StoreError::Broken(format!("{place}: {message}"))
+            StoreError::Broken(format!("{server_name}: {message}"))
         }
-        _ => StoreError::Unavailable(format!("{place}: {message}")),
+        _ => StoreError::Unavailable(format!("{server_name}: {message}")),
     }
 }

@@ -16,8 +16,8 @@ mod connection;
 mod dialect;
 mod file;
 mod look;
+mod thread;
 mod transaction;
-mod worker;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,15 +25,15 @@ use std::time::Duration;
 use rusqlite::ErrorCode;
 
 use connection::Db;
-use file::{floor_file, make_private, resolve, sibling};
+use file::{exists, floor_file, make_private, resolve, sibling};
 pub(in crate::store) use look::look_at;
-use worker::Worker;
+use thread::DbThread;
 
 use super::driver::{Aim, Doing, Driver};
 use super::store::SqlStore;
 use crate::store::filesystem::{OtherPath, broken};
 use crate::store::floor_file::FileLock;
-use crate::store::{FILL_MAX, Finding, Opening, Place, StoreError};
+use crate::store::{FILL_MAX, Finding, Opening, StoreDescription, StoreError};
 
 /// How long to wait for another process that makes the schema.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(15);
@@ -43,8 +43,8 @@ const OPEN_TIME_MAX: Duration = Duration::from_secs(15);
 pub(crate) struct Sqlite {
     path: PathBuf,
     created: bool,
-    writer: Worker,
-    reader: Worker,
+    writer: DbThread,
+    reader: DbThread,
 }
 
 /// Opens the database at `path`, making it where there is none, and bringing its schema up to
@@ -55,7 +55,7 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<SqlStore<Sqlite>, St
         true => Ok(()),
         false => Err(StoreError::empty(&path.display().to_string(), opening)),
     };
-    if path.exists() {
+    if exists(&path)? {
         refuse_other_path(&path, opening)?;
     } else {
         if_empty()?;
@@ -69,8 +69,8 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<SqlStore<Sqlite>, St
         db.migrate()?;
     }
     drop(lock);
-    let reader = Worker::start("sqlite-read", Db::open(&path, if_empty())?);
-    let writer = Worker::start("sqlite-write", db);
+    let reader = DbThread::start("sqlite-read", Db::open(&path, if_empty())?);
+    let writer = DbThread::start("sqlite-write", db);
     Ok(SqlStore::new(Sqlite { path, created, writer, reader }))
 }
 
@@ -108,8 +108,12 @@ impl Driver for Sqlite {
         self.writer.call(migrate).await
     }
 
-    fn place(&self) -> Place {
-        Place { kind: "sqlite", location: self.path.display().to_string(), created: self.created }
+    fn describe(&self) -> StoreDescription {
+        StoreDescription {
+            kind: "sqlite",
+            location: self.path.display().to_string(),
+            created: self.created,
+        }
     }
 
     fn floor_file(&self) -> Option<PathBuf> {
@@ -119,7 +123,9 @@ impl Driver for Sqlite {
 
 /// Held while the file or its schema is made.
 fn lock(path: &Path) -> Result<FileLock, StoreError> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+    if let Some(folder) = path.parent()
+        && !exists(folder)?
+    {
         return Err(StoreError::Broken(format!(
             "cannot keep a database in {}: the folder does not exist; create it, or correct the path",
             folder.display()

@@ -8,9 +8,9 @@
 //! (PostgreSQL), texts that name hundreds of rows each (MySQL), or one that is run for row after row
 //! (SQLite, which has no round trips to save).
 
+mod forms;
 #[cfg(feature = "mysql")]
 mod literals;
-mod sources;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -18,15 +18,15 @@ mod words;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
+use forms::{Insert, List, Removal, Update, columns};
 #[cfg(feature = "mysql")]
 pub(super) use literals::list_texts;
-use sources::{Insert, List, Removal, Update, columns};
 pub(super) use words::Words;
 
 /// A dialect of SQL: a constant of its driver.
 #[derive(Debug)]
 pub(super) struct Dialect {
-    /// Its place among all of them.
+    /// Which of the dialects it is: the index of its texts in a statement.
     pub(super) number: usize,
     pub(super) placeholders: Placeholders,
     pub(super) lists: Lists,
@@ -62,13 +62,13 @@ pub(super) enum Lists {
 /// A statement that stands once for all dialects.
 #[derive(Debug)]
 pub(super) struct Statement {
-    source: Source,
+    form: Form,
     said: [OnceLock<Said>; DIALECTS],
 }
 
 /// What a statement is written from. Columns are listed with commas in between.
 #[derive(Debug)]
-enum Source {
+enum Form {
     Text(&'static str),
     Insert(Insert),
     List(List),
@@ -129,11 +129,11 @@ pub(super) const ITEMS: &str = "\u{1}";
 
 impl Statement {
     pub(super) const fn new(text: &'static str) -> Statement {
-        Statement::of(Source::Text(text))
+        Statement::of(Form::Text(text))
     }
 
-    /// Writes rows. `shared` tells of columns that are the same in all rows what they are: the first
-    /// parameters, the time. The others are `columns`; one in braces is there only in a dialect that has
+    /// Writes rows. `shared` has the columns that are the same in all rows, each with its value: one of the first
+    /// parameters, or the time. The others are `columns`; one in braces is there only in a dialect that has
     /// a word for it.
     pub(super) const fn insert(
         into: &'static str,
@@ -141,7 +141,7 @@ impl Statement {
         columns: &'static str,
         there: There,
     ) -> Statement {
-        Statement::of(Source::Insert(Insert { into, shared, columns, there }))
+        Statement::of(Form::Insert(Insert { into, shared, columns, there }))
     }
 
     /// Reads, changes or removes the rows of a list, which has values for the columns `by`. The parameters
@@ -152,7 +152,7 @@ impl Statement {
         by: &'static str,
         tail: &'static str,
     ) -> Statement {
-        Statement::of(Source::List(List { head, filter, by, tail, each: false }))
+        Statement::of(Form::List(List { head, filter, by, tail, each: false }))
     }
 
     /// Reads at most one row for each item of a list. PostgreSQL looks for each by itself: without
@@ -162,7 +162,7 @@ impl Statement {
         filter: &'static str,
         by: &'static str,
     ) -> Statement {
-        Statement::of(Source::List(List { head, filter, by, tail: "", each: true }))
+        Statement::of(Form::List(List { head, filter, by, tail: "", each: true }))
     }
 
     /// Removes the rows of a list, and reads `columns` of those that were there; the first is `by`.
@@ -172,7 +172,7 @@ impl Statement {
         by: &'static str,
         columns: &'static str,
     ) -> Statement {
-        Statement::of(Source::Removal(Removal { from, filter, by, columns }))
+        Statement::of(Form::Removal(Removal { from, filter, by, columns }))
     }
 
     /// Gives rows values of their own each. A row has its key, which are the columns `by`, and then what
@@ -183,21 +183,21 @@ impl Statement {
         by: &'static str,
         set: &'static str,
     ) -> Statement {
-        Statement::of(Source::Update(Update { table, also, by, set }))
+        Statement::of(Form::Update(Update { table, also, by, set }))
     }
 
-    const fn of(source: Source) -> Statement {
-        Statement { source, said: [const { OnceLock::new() }; DIALECTS] }
+    const fn of(form: Form) -> Statement {
+        Statement { form, said: [const { OnceLock::new() }; DIALECTS] }
     }
 
     /// What it is in a dialect.
     pub(super) fn said(&self, dialect: &Dialect) -> &Said {
-        self.said[dialect.number].get_or_init(|| match &self.source {
-            Source::Text(text) => dialect.say(text),
-            Source::List(list) => dialect.say(&list.text(dialect)),
-            Source::Removal(removal) => removal.said(dialect),
-            Source::Update(update) => dialect.say(&update.text(dialect)),
-            Source::Insert(insert) => {
+        self.said[dialect.number].get_or_init(|| match &self.form {
+            Form::Text(text) => dialect.say(text),
+            Form::List(list) => dialect.say(&list.text(dialect)),
+            Form::Removal(removal) => removal.said(dialect),
+            Form::Update(update) => dialect.say(&update.text(dialect)),
+            Form::Insert(insert) => {
                 let mut said = dialect.say(&insert.one(dialect));
                 said.many = Some(insert.many(dialect));
                 said
@@ -207,23 +207,23 @@ impl Statement {
 
     /// Whether it finds rows, and changes none.
     pub(super) fn reads(&self) -> bool {
-        matches!(self.source, Source::Text(text) if text.starts_with("SELECT"))
+        matches!(self.form, Form::Text(text) if text.starts_with("SELECT"))
     }
 
     /// The table that it writes rows into.
     pub(super) fn into(&self) -> &'static str {
-        let Source::Insert(insert) = &self.source else { unreachable!("{self:?} inserts nothing") };
+        let Form::Insert(insert) = &self.form else { unreachable!("{self:?} inserts nothing") };
         insert.into
     }
 
     /// How many values an item of its list, or a row of it, has.
     pub(super) fn width(&self) -> usize {
-        match &self.source {
-            Source::Text(_) => 0,
-            Source::Insert(insert) => columns(insert.columns).count(),
-            Source::List(list) => columns(list.by).count(),
-            Source::Removal(_) => 1,
-            Source::Update(update) => columns(update.by).count() + columns(update.set).count(),
+        match &self.form {
+            Form::Text(_) => 0,
+            Form::Insert(insert) => columns(insert.columns).count(),
+            Form::List(list) => columns(list.by).count(),
+            Form::Removal(_) => 1,
+            Form::Update(update) => columns(update.by).count() + columns(update.set).count(),
         }
     }
 }

@@ -151,7 +151,7 @@ statements! {
     NAMES_MADE = new("SELECT {name} FROM names {by_purpose}
         WHERE space = $1 AND purpose = $2 AND key > $3 {not_removed} ORDER BY key LIMIT $4");
     /// The index by ordinal lists names without one by key.
-    UNPLACED = new("SELECT key FROM names WHERE space = $1 AND ordinal IS NULL AND key > $2
+    NAMES_WITHOUT_ORDINAL = new("SELECT key FROM names WHERE space = $1 AND ordinal IS NULL AND key > $2
         ORDER BY key LIMIT $3");
     IMPORTED = new("SELECT imported_at FROM imported WHERE space = $1 AND ordinal = $2");
     IMPORTED_AMONG = each("SELECT ordinal FROM imported", "space = $1", "ordinal");

@@ -17,11 +17,11 @@ use crate::space::{Definition, Tuning};
 use crate::store::{
     Act, ActPage, Admin, AvailablePage, Beat, Claim, ClaimAsk, Claimed, Confirm, Confirmed,
     Created, DigestBatch, Digested, Digests, Evidence, Fill, Filled, Finding, Floor, Found,
-    GiveBack, Grant, InstancePage, InstanceRecord, Instances, KeyPlace, LeaseAsk, LeasePage,
+    GiveBack, Grant, InstancePage, InstanceRecord, Instances, KeyRef, LeaseAsk, LeasePage,
     LeaseRecord, Leases, Mark, MovedRow, MovedSpace, Moves, NameBatch, NamePage, NameRecord, Named,
-    Names, NewName, NewSpace, Noted, Place, Pools, Pulse, Release, Retire, Rows, RowsPage,
-    Snapshots, SpaceRecord, Spaces, StoreError, TokenChange, TokenList, Tokens, UseLog, UsedKey,
-    UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
+    Names, NewName, NewSpace, Noted, Pools, Pulse, Release, Retire, Rows, RowsPage, Snapshots,
+    SpaceRecord, Spaces, StoreDescription, StoreError, TokenChange, TokenList, Tokens, UseLog,
+    UsedKey, UsedPage, Uses, Window, WindowAsk, WindowRelease, Windows,
 };
 
 /// An SQL database as a store.
@@ -200,7 +200,7 @@ impl<D: Driver> Snapshots for SqlStore<D> {
         run_again!(self, (what), |tx| confirm::confirm(tx, &what))
     }
 
-    async fn unplaced(
+    async fn names_without_ordinal(
         &self,
         space: &str,
         reached: Mark,
@@ -209,7 +209,9 @@ impl<D: Driver> Snapshots for SqlStore<D> {
     ) -> Result<Vec<String>, StoreError> {
         let (space, after) = (space.to_owned(), after.unwrap_or_default());
         let what = &Confirm { space, reached, evidence: Evidence::Mark, skips_in: 0..0 };
-        run_again!(self, (what, after), |tx| confirm::unplaced(tx, &what, &after, limit))
+        run_again!(self, (what, after), |tx| confirm::names_without_ordinal(
+            tx, &what, &after, limit
+        ))
     }
 }
 
@@ -291,11 +293,11 @@ impl<D: Driver> Pools for SqlStore<D> {
         run!(self, List, (space), |tx| pools::available(tx, &space))
     }
 
-    async fn find(&self, at: &KeyPlace) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, at: &KeyRef) -> Result<Option<Found>, StoreError> {
         run!(self, Look, (at), |tx| pools::find(tx, &at))
     }
 
-    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyPlace>, StoreError> {
+    async fn imported(&self, space: &str, key: &str) -> Result<Option<KeyRef>, StoreError> {
         run!(self, List, (space, key), |tx| pools::imported(tx, &space, &key))
     }
 
@@ -353,8 +355,8 @@ impl<D: Driver> Admin for SqlStore<D> {
         self.driver.migrate().await
     }
 
-    fn place(&self) -> Place {
-        self.driver.place()
+    fn describe(&self) -> StoreDescription {
+        self.driver.describe()
     }
 
     fn floor_file(&self) -> Option<PathBuf> {

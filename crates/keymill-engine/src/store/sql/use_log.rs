@@ -16,7 +16,7 @@ use super::statements::{
 use super::value::{Value, values};
 use crate::store::values::millis;
 use crate::store::{
-    Floor, KeyId, KeyPlace, KeyUse, LastUse, Mark, Noted, Retire, SpaceRecord, StoreError, UsedKey,
+    Floor, KeyId, KeyRef, KeyUse, LastUse, Mark, Noted, Retire, SpaceRecord, StoreError, UsedKey,
     UsedPage, Uses, first_id,
 };
 
@@ -56,7 +56,7 @@ pub(super) async fn retire<T: Transaction>(
     retire: &Retire,
     floor: &Floor,
 ) -> Result<(Mark, UsedKey)> {
-    let KeyPlace { space, id, key } = &retire.at;
+    let KeyRef { space, id, key } = &retire.at;
     let read = look_above(tx, space, floor).await?;
     // One that came back to the pool meanwhile does not stay there.
     let fresh = tx.execute(&KEY_REMOVE_FRESH, &values![space, *id, key], &[]).await?;

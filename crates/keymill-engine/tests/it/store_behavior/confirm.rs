@@ -40,12 +40,18 @@ pub(super) async fn a_mark_above_the_stores_is_a_store_that_was_rolled_back(case
     for reached in above {
         let found = case.confirm(reached, lease(case, &grant), 0..10).await;
         assert!(is_rolled_back(&found), "{reached:?}: {found:?}");
-        let unplaced = case.store.snapshots.unplaced(&case.space, reached, None, 10).await;
-        assert!(is_rolled_back(&unplaced), "{reached:?}: {unplaced:?}");
+        let names =
+            case.store.snapshots.names_without_ordinal(&case.space, reached, None, 10).await;
+        assert!(is_rolled_back(&names), "{reached:?}: {names:?}");
     }
     assert!(case.confirm(grant.mark, lease(case, &grant), 0..10).await.unwrap().on_record);
     assert!(
-        case.store.snapshots.unplaced(&case.space, grant.mark, None, 10).await.unwrap().is_empty()
+        case.store
+            .snapshots
+            .names_without_ordinal(&case.space, grant.mark, None, 10)
+            .await
+            .unwrap()
+            .is_empty()
     );
 }
 

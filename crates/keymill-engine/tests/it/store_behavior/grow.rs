@@ -128,7 +128,7 @@ pub(super) async fn names_located_among_other_generations_are_refused(case: &Cas
 
 pub(super) async fn names_without_an_ordinal_are_listed_page_by_page(case: &Case) {
     case.with_capacity(100).await;
-    assert!(case.unplaced(2).await.is_empty());
+    assert!(case.names_without_ordinal(2).await.is_empty());
     for (key, ordinal) in
         [("b", None), ("Z", None), ("placed", Some(7)), ("b-", None), ("~", None), ("aa", None)]
     {
@@ -136,18 +136,18 @@ pub(super) async fn names_without_an_ordinal_are_listed_page_by_page(case: &Case
     }
     let expected = ["Z", "aa", "b", "b-", "~"];
     for limit in [1, 2, 5, 100] {
-        assert_eq!(case.unplaced(limit).await, expected, "{limit} a page");
+        assert_eq!(case.names_without_ordinal(limit).await, expected, "{limit} a page");
     }
     // A removed one, and one that is taken again, keep their place.
     for key in ["b", "aa", "placed"] {
         case.remove(key, "me").await.unwrap();
     }
-    assert_eq!(case.unplaced(2).await, expected);
+    assert_eq!(case.names_without_ordinal(2).await, expected);
     case.grow(&[8], 200).await.unwrap();
     let names = [("b", Some(150)), ("placed", None)];
     let outcomes = case.names_among(2, &names, "you").await.unwrap();
     assert_eq!(outcomes, [Naming::Made, Naming::Made]);
-    assert_eq!(case.unplaced(2).await, expected);
+    assert_eq!(case.names_without_ordinal(2).await, expected);
     assert_eq!(case.skips(0..200).await, [7]);
 }
 
@@ -165,7 +165,7 @@ impl Case {
     }
 
     /// All names without an ordinal, so many at a time.
-    async fn unplaced(&self, limit: u32) -> Vec<String> {
+    async fn names_without_ordinal(&self, limit: u32) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         loop {
             let after = all.last().cloned();
@@ -173,7 +173,7 @@ impl Case {
             let page = self
                 .store
                 .snapshots
-                .unplaced(space, reached, after.as_deref(), limit)
+                .names_without_ordinal(space, reached, after.as_deref(), limit)
                 .await
                 .unwrap();
             assert!(page.len() <= limit as usize);

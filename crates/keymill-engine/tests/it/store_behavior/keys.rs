@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use keymill_engine::instance::Instance;
 use keymill_engine::internals::store::{
     AvailablePage, Claim, ClaimAsk, Claimed, DigestBatch, DigestInput, DigestKey, Evidence, Fill,
-    Filled, Floor, Found, KeyPlace, KeyRows, KeyUse, Mark, NameBatch, NamePurpose, Naming, NewName,
+    Filled, Floor, Found, KeyRef, KeyRows, KeyUse, Mark, NameBatch, NamePurpose, Naming, NewName,
     Opening, Purpose, Release, Retire, StoreError, UsedKey, UsedPage, Uses, WriteKeys,
 };
 
@@ -232,8 +232,8 @@ impl Case {
         self.rows().pools.available(&self.space).await.unwrap()
     }
 
-    fn place_of(&self, claimed: &Claimed) -> KeyPlace {
-        KeyPlace { space: self.space.clone(), id: claimed.id, key: claimed.key.clone() }
+    fn place_of(&self, claimed: &Claimed) -> KeyRef {
+        KeyRef { space: self.space.clone(), id: claimed.id, key: claimed.key.clone() }
     }
 
     async fn found(&self, claimed: &Claimed) -> Option<Found> {

@@ -7,8 +7,8 @@ use std::ops::Range;
 use jiff::Timestamp;
 use keymill_engine::instance::Instance;
 use keymill_engine::internals::store::{
-    Confirm, Created, Evidence, InstancePage, InstanceRecord, LeaseRecord, Mark, MovedRow,
-    MovedSpace, NameBatch, NamePurpose, Naming, NewName, Part, Pulse, Purpose, RowsPage,
+    Confirm, Created, Evidence, InstancePage, InstanceRecord, LeaseRecord, Mark, MovedLease,
+    MovedRow, MovedSpace, NameBatch, NamePurpose, Naming, NewName, Part, Pulse, Purpose, RowsPage,
     SpaceRecord, StoreError,
 };
 use keymill_engine::space::{Definition, Tuning};
@@ -38,9 +38,13 @@ pub(super) async fn a_moved_space_has_the_same_rows_and_goes_on_where_it_was(cas
     }
     assert_eq!(lease_of(&there, 15).await.map(|lease| lease.lease), Some(second.lease));
     assert_eq!(skips(&there, 0..1_000).await, [100, 200, 300, 301]);
-    let unplaced =
-        there.store.snapshots.unplaced(&there.space, Mark::default(), None, 10).await.unwrap();
-    assert_eq!(unplaced, ["plain"]);
+    let names = there
+        .store
+        .snapshots
+        .names_without_ordinal(&there.space, Mark::default(), None, 10)
+        .await
+        .unwrap();
+    assert_eq!(names, ["plain"]);
     // Names are whose they were.
     assert_eq!(there.name("sale", Some(100), "me").await, Naming::Mine);
     assert_eq!(there.name("sale", Some(100), "you").await, Naming::Taken);
@@ -118,7 +122,7 @@ pub(super) async fn rows_that_are_there_stay_as_they_are(case: &Case) {
     for row in &mut others {
         match row {
             MovedRow::Name { owner, .. } => "another".clone_into(owner),
-            MovedRow::Lease { end, .. } => *end += 1,
+            MovedRow::Lease(lease) => lease.end += 1,
             MovedRow::InUse { imported_at, .. } => *imported_at = at(0),
             _ => {}
         }
@@ -155,15 +159,17 @@ pub(super) async fn many_rows_are_imported_at_once_and_their_holders_known(case:
     let known = instance_of(case, &case.instance.id).await;
     let (there, _) = begun(case).await;
     let holder = Instance { started_at: at(1), ..Instance::this_process() };
-    let lease = |lease: u64| MovedRow::Lease {
-        lease,
-        start: lease * 10,
-        end: lease * 10 + 10,
-        closed_at_ordinal: lease.is_multiple_of(2).then_some(lease * 10 + 5),
-        purpose: Purpose::Lease,
-        holder: if lease == 7 { known.instance.clone() } else { holder.clone() },
-        granted_at: at(5),
-        closed_at: lease.is_multiple_of(2).then_some(at(9)),
+    let lease = |lease: u64| {
+        MovedRow::Lease(MovedLease {
+            lease,
+            start: lease * 10,
+            end: lease * 10 + 10,
+            closed_at_ordinal: lease.is_multiple_of(2).then_some(lease * 10 + 5),
+            purpose: Purpose::Lease,
+            holder: if lease == 7 { known.instance.clone() } else { holder.clone() },
+            granted_at: at(5),
+            closed_at: lease.is_multiple_of(2).then_some(at(9)),
+        })
     };
     let name = |number: u64| MovedRow::Name {
         key: format!("n{number}"),

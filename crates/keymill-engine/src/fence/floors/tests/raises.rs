@@ -5,30 +5,30 @@ use crate::store::{ERA, History};
 
 #[test]
 fn a_floor_survives_the_process_and_only_rises() {
-    let place = Place::new();
-    place.open().raise("links", mark(7, 500)).unwrap();
-    place.open().raise("links", mark(3, 900)).unwrap();
-    assert_eq!(place.mark("links"), mark(7, 900));
-    assert_eq!(place.mark("other"), Mark::default());
+    let data_dir = DataDir::new();
+    data_dir.open().raise("links", mark(7, 500)).unwrap();
+    data_dir.open().raise("links", mark(3, 900)).unwrap();
+    assert_eq!(data_dir.mark("links"), mark(7, 900));
+    assert_eq!(data_dir.mark("other"), Mark::default());
 }
 
 #[test]
 fn a_raise_is_in_the_log_as_text_when_it_returns() {
-    let place = Place::new();
-    let floors = place.open();
+    let data_dir = DataDir::new();
+    let floors = data_dir.open();
     floors.raise("links", mark(7, 500)).unwrap();
-    let text = place.log();
+    let text = data_dir.log();
     assert!(
         text.contains(r#""store":"s1","floors":{"links":{"revision":7,"next":500}}"#),
         "{text}"
     );
-    assert_eq!(place.mark("links"), mark(7, 500));
+    assert_eq!(data_dir.mark("links"), mark(7, 500));
 }
 
 #[test]
 fn processes_that_share_a_log_see_each_others_floors_at_once() {
-    let place = Place::new();
-    let (one, two) = (place.open(), place.open());
+    let data_dir = DataDir::new();
+    let (one, two) = (data_dir.open(), data_dir.open());
     one.raise("a", mark(1, 10)).unwrap();
     two.raise("b", mark(2, 20)).unwrap();
     two.raise("a", mark(5, 50)).unwrap();
@@ -40,10 +40,10 @@ fn processes_that_share_a_log_see_each_others_floors_at_once() {
 
 #[test]
 fn raises_that_wait_share_one_sync() {
-    let place = Place::new();
-    let floors = place.open();
+    let data_dir = DataDir::new();
+    let floors = data_dir.open();
     // While another process holds the lock, a thousand raises come.
-    let held = FileLock::take(&place.paths.lock, Duration::ZERO).unwrap();
+    let held = FileLock::take(&data_dir.paths.lock, Duration::ZERO).unwrap();
     let (answer, answered) = mpsc::channel();
     for number in 0..1_000 {
         let answer = answer.clone();
@@ -56,42 +56,42 @@ fn raises_that_wait_share_one_sync() {
     }
     // The first of them may have been alone.
     assert!(floors.syncs() <= 2, "{} syncs", floors.syncs());
-    assert_eq!(place.open().all().unwrap().len(), 1_000);
+    assert_eq!(data_dir.open().all().unwrap().len(), 1_000);
 }
 
 #[test]
 fn a_raise_that_raises_nothing_writes_nothing_and_needs_no_lock() {
-    let place = Place::new();
-    let floors = place.open();
+    let data_dir = DataDir::new();
+    let floors = data_dir.open();
     floors.raise("a", Mark::default()).unwrap();
-    assert!(!place.paths.log.exists());
+    assert!(!data_dir.paths.log.exists());
     floors.raise("a", mark(5, 50)).unwrap();
-    let (log, syncs) = (place.log(), floors.syncs());
-    let _held = FileLock::take(&place.paths.lock, Duration::ZERO).unwrap();
+    let (log, syncs) = (data_dir.log(), floors.syncs());
+    let _held = FileLock::take(&data_dir.paths.lock, Duration::ZERO).unwrap();
     for lower in [mark(5, 50), mark(4, 50), mark(5, 1), mark(1, 1)] {
         floors.raise("a", lower).unwrap();
     }
     // More than are looked at on the spot: the writer finds that there is nothing to do.
     floors.raise_all(vec![("a".to_owned(), mark(5, 50)); FEW + 1]).unwrap();
-    assert_eq!((place.log(), floors.syncs()), (log, syncs));
+    assert_eq!((data_dir.log(), floors.syncs()), (log, syncs));
 }
 
 #[test]
 fn what_another_process_wrote_is_synced_before_it_is_relied_on() {
-    let place = Place::new();
-    let (one, two) = (place.open(), place.open());
+    let data_dir = DataDir::new();
+    let (one, two) = (data_dir.open(), data_dir.open());
     one.raise("a", mark(5, 50)).unwrap();
     assert_eq!(two.of("a").unwrap().mark, mark(5, 50));
-    let log = place.log();
+    let log = data_dir.log();
     for _ in 0..3 {
         two.raise("a", mark(5, 50)).unwrap();
-        assert_eq!((place.log(), two.syncs()), (log.clone(), 1));
+        assert_eq!((data_dir.log(), two.syncs()), (log.clone(), 1));
     }
 }
 
 #[test]
 fn a_floor_that_one_log_has_is_written_to_the_other() {
-    let (own, common) = (Place::new(), Place::new());
+    let (own, common) = (DataDir::new(), DataDir::new());
     let files = vec![own.path.clone(), common.path.clone()];
     let floors = Floors::open("s1".to_owned(), files).unwrap();
     common.open().raise("a", mark(5, 50)).unwrap();
@@ -102,15 +102,15 @@ fn a_floor_that_one_log_has_is_written_to_the_other() {
 
 #[tokio::test]
 async fn ten_thousand_spaces_are_raised_together_and_read_one_by_one() {
-    let place = Place::new();
-    let floors = Arc::new(place.open());
+    let data_dir = DataDir::new();
+    let floors = Arc::new(data_dir.open());
     let marks = (0..10_000).map(|n| (format!("space-{n}"), mark(1, n))).collect();
     raise_all(&floors, marks).await.unwrap();
     assert!(floors.syncs() <= 3, "{} syncs", floors.syncs());
     raise_to(&floors, "space-77", mark(2, 77)).await.unwrap();
     assert_eq!(floor_of(&floors, "space-77").await.unwrap().mark, mark(2, 77));
     assert_eq!(all_floors(&floors).await.unwrap().len(), 10_000);
-    assert_eq!(place.mark("space-9999"), mark(1, 9_999));
+    assert_eq!(data_dir.mark("space-9999"), mark(1, 9_999));
 }
 
 #[test]

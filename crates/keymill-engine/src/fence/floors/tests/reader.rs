@@ -26,12 +26,12 @@ fn a_reader_sees_each_raise_at_once_and_keeps_stores_apart() {
 
 #[test]
 fn a_reader_follows_a_log_that_was_compacted() {
-    let place = Place::new();
-    let floors = place.open();
+    let data_dir = DataDir::new();
+    let floors = data_dir.open();
     floors.raise("links", mark(1, 10)).unwrap();
-    let mut reader = FloorReader::new(&place.path);
+    let mut reader = FloorReader::new(&data_dir.path);
     assert_eq!(reader.mark("s1", "links").unwrap(), mark(1, 10));
-    Appender::new(place.paths.clone()).compact().unwrap();
+    Appender::new(data_dir.paths.clone()).compact().unwrap();
     floors.raise("links", mark(2, 20)).unwrap();
     assert_eq!(reader.mark("s1", "links").unwrap(), mark(2, 20));
 }

@@ -112,7 +112,7 @@ impl Connection {
             if READ_ONLY.contains(&code) {
                 self.route.give_up_all();
             }
-            fold_error(&self.route.place, &error)
+            fold_error(&self.route.server_name, &error)
         })
     }
 }
@@ -129,16 +129,16 @@ impl Link for Connection {
     }
 
     async fn ping(&mut self) -> Result<()> {
-        self.conn.ping().await.map_err(|error| fold_error(&self.route.place, &error))
+        self.conn.ping().await.map_err(|error| fold_error(&self.route.server_name, &error))
     }
 
     async fn check(&mut self, allow_unsafe: bool) -> Result<()> {
         let findings = self.findings().await?;
         let follows = |it: &&Finding| it.setting.ends_with("read_only") && it.found != "OFF";
         if let Some(it) = findings.iter().find(follows) {
-            let (place, setting) = (&self.route.place, &it.setting);
+            let (server_name, setting) = (&self.route.server_name, &it.setting);
             return Err(StoreError::Unavailable(format!(
-                "{place} accepts no writes: {setting} is on"
+                "{server_name} accepts no writes: {setting} is on"
             )));
         }
         refuse_unsafe(&findings, allow_unsafe)

@@ -31,12 +31,12 @@ mod embedded {
 impl Hosts<MysqlServer> {
     /// Makes or updates the schema as `opening` has it; whether it was made.
     pub(super) async fn prepare(&self, opening: Opening) -> Result<bool> {
-        let place = self.url.shown();
+        let schema = self.url.shown();
         if opening.create && opening.migrate {
             self.make_database().await?;
         }
         if !opening.create && self.lacks_database().await {
-            return Err(StoreError::empty(&place, opening));
+            return Err(StoreError::empty(&schema, opening));
         }
         // Each would grant what the others grant.
         let masters = self.meet_all().await;
@@ -46,7 +46,7 @@ impl Hosts<MysqlServer> {
                 masters.join(" and ")
             )));
         }
-        migrations::prepare(self.connect().await?, &place, opening).await
+        migrations::prepare(self.connect().await?, &schema, opening).await
     }
 
     /// Brings the schema up to date; the names of what was applied.
@@ -108,9 +108,10 @@ impl Migrate for Connection {
             return Ok(column(&self.query(HISTORY_VERSION, Params::Empty).await?[0], 0));
         }
         if tables > 0 {
-            let (database, place): (String, _) = (column(&rows[0], 0), &self.route.place);
+            let (database, server_name): (String, _) =
+                (column(&rows[0], 0), &self.route.server_name);
             return Err(StoreError::Broken(format!(
-                "the database `{database}` of {place} has another program's tables; give keymill a \
+                "the database `{database}` of {server_name} has another program's tables; give keymill a \
                  database of its own"
             )));
         }
@@ -123,9 +124,9 @@ impl Migrate for Connection {
         let limit = MIGRATE_MAX.as_secs();
         let rows = self.query_text(&format!("SELECT GET_LOCK({SCHEMA_LOCK}, {limit})")).await?;
         if column::<Option<i64>>(&rows[0], 0) != Some(1) {
-            let place = &self.route.place;
+            let server_name = &self.route.server_name;
             return Err(StoreError::Unavailable(format!(
-                "{place}: another instance has been changing the schema for over {limit} s"
+                "{server_name}: another instance has been changing the schema for over {limit} s"
             )));
         }
         self.run(HISTORY_MAKE).await

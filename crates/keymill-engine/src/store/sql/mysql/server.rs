@@ -60,7 +60,7 @@ impl Server for MysqlServer {
 
     async fn connect(&self, url: &StoreUrl, host: &Host, route: Route) -> Result<Connection> {
         let conn = Conn::new(self.options(url, host)).await;
-        let conn = conn.map_err(|error| fold_error(&route.place, &error))?;
+        let conn = conn.map_err(|error| fold_error(&route.server_name, &error))?;
         let mut connection = Connection::new(conn, route);
         connection.end_idle_transactions(IDLE_MAX.as_secs()).await?;
         Ok(connection)

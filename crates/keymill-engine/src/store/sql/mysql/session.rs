@@ -40,7 +40,7 @@ fn set() -> String {
 
 /// What was found when a transaction looked at its server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum SessionState {
     /// All is as it should be; the identity of the store.
     Good(String),
     /// The server takes no writes any more.
@@ -57,32 +57,32 @@ pub(super) fn look_at(isolation: &str) -> String {
     format!("SELECT identity, @@GLOBAL.read_only, @@{isolation}, {variables} FROM store LIMIT 1")
 }
 
-impl Look {
+impl SessionState {
     /// From the row that [`look_at`] reads.
-    pub(super) fn of(row: &Row, isolation: &str) -> Look {
+    pub(super) fn of(row: &Row, isolation: &str) -> SessionState {
         let values: Vec<String> = (0..row.len()).map(|number| column(row, number)).collect();
-        Look::judge(&values, isolation)
+        SessionState::judge(&values, isolation)
     }
 
-    fn judge(values: &[String], isolation: &str) -> Look {
+    fn judge(values: &[String], isolation: &str) -> SessionState {
         let [identity, read_only, variables @ ..] = values else {
-            return Look::Changed("the server's answer is cut off".to_owned());
+            return SessionState::Changed("the server's answer is cut off".to_owned());
         };
         // A user may be exempt from it, and would go on where nobody follows.
         if !["0", "OFF"].contains(&read_only.as_str()) {
-            return Look::ReadOnly;
+            return SessionState::ReadOnly;
         }
         let variables_shown = VARIABLES.map(|(name, _, shown)| (name, shown));
         let expected = [(isolation, "READ-COMMITTED")].into_iter().chain(variables_shown);
         for (found, (name, wanted)) in variables.iter().zip(expected) {
             if found != wanted {
-                return Look::Changed(format!(
+                return SessionState::Changed(format!(
                     "{name} is `{found}`, although keymill set it to `{wanted}`; the server, or a \
                      proxy in front of it, may have changed it"
                 ));
             }
         }
-        Look::Good(identity.clone())
+        SessionState::Good(identity.clone())
     }
 }
 
@@ -94,18 +94,20 @@ mod tests {
     fn what_a_server_shows_is_good_only_as_it_was_set() {
         let good = ["id", "0", "READ-COMMITTED"].into_iter().chain(VARIABLES.map(|it| it.2));
         let good: Vec<String> = good.map(str::to_owned).collect();
-        let with = |place: usize, value: &str| {
+        let with = |index: usize, value: &str| {
             let mut values = good.clone();
-            value.clone_into(&mut values[place]);
-            Look::judge(&values, "tx_isolation")
+            value.clone_into(&mut values[index]);
+            SessionState::judge(&values, "tx_isolation")
         };
-        assert_eq!(with(1, "OFF"), Look::Good("id".to_owned()));
+        assert_eq!(with(1, "OFF"), SessionState::Good("id".to_owned()));
         for on in ["1", "ON", "NO_LOCK"] {
-            assert_eq!(with(1, on), Look::ReadOnly);
+            assert_eq!(with(1, on), SessionState::ReadOnly);
         }
-        for place in 2..good.len() {
-            let name = if place == 2 { "tx_isolation" } else { VARIABLES[place - 3].0 };
-            let Look::Changed(problem) = with(place, "5") else { panic!("{name} was not noticed") };
+        for index in 2..good.len() {
+            let name = if index == 2 { "tx_isolation" } else { VARIABLES[index - 3].0 };
+            let SessionState::Changed(problem) = with(index, "5") else {
+                panic!("{name} was not noticed")
+            };
             assert!(problem.starts_with(&format!("{name} is `5`")), "{problem}");
         }
     }

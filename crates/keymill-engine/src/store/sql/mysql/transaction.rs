@@ -4,24 +4,24 @@ use mysql_async::Params;
 
 use super::dialect::{CLOCK, DIALECT};
 use super::server::MysqlServer;
-use super::session::{self, Look};
+use super::session::{self, SessionState};
 use crate::clock::Clock;
 use crate::store::connections::until;
 use crate::store::sql::driver::{Aim, Result, Sql, Transaction, Values, no_identity};
-use crate::store::sql::hosts::{Held, Link};
+use crate::store::sql::hosts::{InTransaction, Link};
 use crate::store::sql::statement::{ITEMS, Said, list_texts};
 use crate::store::sql::value::{Row, Value};
 use crate::store::{KeyId, StoreError};
 
 /// An open transaction.
 pub(in crate::store::sql) struct Tx {
-    held: Held<MysqlServer>,
+    link: InTransaction<MysqlServer>,
 }
 
 impl Tx {
     /// A list is read outside of any transaction.
-    pub(super) async fn begin(held: Held<MysqlServer>, aim: Aim) -> Result<Tx> {
-        let mut tx = Tx { held };
+    pub(super) async fn begin(link: InTransaction<MysqlServer>, aim: Aim) -> Result<Tx> {
+        let mut tx = Tx { link };
         if aim != Aim::List {
             tx.run(&session::begin()).await?;
         }
@@ -38,29 +38,29 @@ impl Tx {
             }
             Aim::Change | Aim::Look => {
                 // Where an answer is missing, the next to come would be taken for another's.
-                if !self.held.route.is_usable() || self.run("ROLLBACK").await.is_err() {
+                if !self.link.route.is_usable() || self.run("ROLLBACK").await.is_err() {
                     return answer;
                 }
             }
             Aim::List => {}
         }
-        self.held.put_back();
+        self.link.put_back();
         answer
     }
 
     async fn run(&mut self, sql: &str) -> Result<()> {
-        until(self.held.deadline, self.held.run(sql)).await
+        until(self.link.deadline, self.link.run(sql)).await
     }
 
     async fn execute_one(&mut self, said: &Said, values: Values<'_>) -> Result<u64> {
-        until(self.held.deadline, self.held.execute(&said.text, params(said, values))).await
+        until(self.link.deadline, self.link.execute(&said.text, params(said, values))).await
     }
 
     /// Runs texts that are made for one use; how many rows they changed.
     async fn execute_texts(&mut self, texts: Vec<String>) -> Result<u64> {
         let mut changed = 0;
         for text in texts {
-            changed += until(self.held.deadline, self.held.execute_text(&text)).await?;
+            changed += until(self.link.deadline, self.link.execute_text(&text)).await?;
         }
         Ok(changed)
     }
@@ -68,7 +68,7 @@ impl Tx {
     async fn query_texts(&mut self, texts: Vec<String>) -> Result<Vec<Row>> {
         let mut found = Vec::new();
         for text in texts {
-            let rows = until(self.held.deadline, self.held.query_text(&text)).await?;
+            let rows = until(self.link.deadline, self.link.query_text(&text)).await?;
             found.extend(rows.into_iter().map(row_from));
         }
         Ok(found)
@@ -79,20 +79,20 @@ impl Transaction for Tx {
     /// Looks in the same statement whether this is still the server that takes writes, and whether
     /// statements mean here what they should.
     async fn identity(&mut self) -> Result<String> {
-        let isolation = self.held.isolation;
+        let isolation = self.link.isolation;
         let look = session::look_at(isolation);
-        let rows = until(self.held.deadline, self.held.query_text(&look)).await?;
+        let rows = until(self.link.deadline, self.link.query_text(&look)).await?;
         let row = rows.first().ok_or_else(no_identity)?;
-        let (route, place) = (&self.held.route, &self.held.route.place);
-        let problem = match Look::of(row, isolation) {
-            Look::Good(identity) => return Ok(identity),
-            Look::ReadOnly => {
+        let (route, server_name) = (&self.link.route, &self.link.route.server_name);
+        let problem = match SessionState::of(row, isolation) {
+            SessionState::Good(identity) => return Ok(identity),
+            SessionState::ReadOnly => {
                 route.give_up_all();
-                format!("{place} has become read-only")
+                format!("{server_name} has become read-only")
             }
-            Look::Changed(problem) => {
+            SessionState::Changed(problem) => {
                 route.give_up();
-                format!("{place}: {problem}")
+                format!("{server_name}: {problem}")
             }
         };
         Err(StoreError::Unavailable(problem))
@@ -106,8 +106,8 @@ impl Transaction for Tx {
         if sql.width() > 0 {
             return self.query_texts(sql.texts(&DIALECT, values, list)).await;
         }
-        let (said, deadline) = (sql.said(&DIALECT), self.held.deadline);
-        let asked = self.held.query(&said.text, params(said, values));
+        let (said, deadline) = (sql.said(&DIALECT), self.link.deadline);
+        let asked = self.link.query(&said.text, params(said, values));
         Ok(until(deadline, asked).await?.into_iter().map(row_from).collect())
     }
 
@@ -162,7 +162,7 @@ fn params(said: &Said, values: Values<'_>) -> Params {
     if said.order.is_empty() {
         return Params::Empty;
     }
-    let value = |place: &usize| match &values[*place] {
+    let value = |index: &usize| match &values[*index] {
         Value::Int(number) => mysql_async::Value::from(*number),
         Value::Text(text) => mysql_async::Value::from(text.as_deref()),
         Value::Bytes(bytes) => mysql_async::Value::from(bytes.as_deref()),

@@ -57,11 +57,16 @@ pub(super) struct Begun {
 impl Begun {
     /// From a row of `STORE`; refuses a transaction that is not as it was begun, which something between
     /// us and the server must have changed.
-    pub(super) fn of(row: &SimpleQueryRow, schema: &str, aim: Aim, place: &str) -> Result<Begun> {
+    pub(super) fn of(
+        row: &SimpleQueryRow,
+        schema: &str,
+        aim: Aim,
+        server_name: &str,
+    ) -> Result<Begun> {
         let text = |column: usize| row.get(column).unwrap_or_default();
         if text(4) != "off" {
             return Err(StoreError::Unavailable(format!(
-                "{place} accepts no writes: transaction_read_only is {}",
+                "{server_name} accepts no writes: transaction_read_only is {}",
                 text(4)
             )));
         }
@@ -75,7 +80,7 @@ impl Begun {
         let wrong = settings.into_iter().find(|(_, found, wanted)| found != wanted);
         if let Some((setting, found, wanted)) = wrong.or((!safe).then_some(commit)) {
             return Err(StoreError::Broken(format!(
-                "{place} has {setting} = {found} in a transaction that keymill began with \
+                "{server_name} has {setting} = {found} in a transaction that keymill began with \
                  {wanted}; a proxy may not pass on SET LOCAL"
             )));
         }
@@ -86,8 +91,8 @@ impl Begun {
     }
 }
 
-/// Changes lock what they decide on, and see what is committed when a statement begins. What reads belong
-/// together see is what was committed when the transaction began.
+/// Changes lock what they decide on, and see what is committed when a statement begins. Reads that belong
+/// together see what was committed when the transaction began.
 fn isolation(aim: Aim) -> &'static str {
     if aim == Aim::Change { "read committed" } else { "repeatable read" }
 }

@@ -41,7 +41,7 @@ impl Connection {
         let begin = begin(aim, &self.schema);
         let row = self.last_row(&format!("{begin}; {SYNCHRONOUS}; {STORE}")).await?;
         let row = row.ok_or_else(no_identity)?;
-        let begun = Begun::of(&row, &self.schema, aim, &self.route.place);
+        let begun = Begun::of(&row, &self.schema, aim, &self.route.server_name);
         if let Err(StoreError::Unavailable(_)) = begun {
             self.route.give_up_all();
         }
@@ -58,7 +58,7 @@ impl Connection {
         let row = self.last_row(&format!("{begin}; {sql}; ROLLBACK")).await?;
         self.route.answered();
         row.ok_or_else(|| {
-            StoreError::Broken(format!("{} gave no answer to {sql}", self.route.place))
+            StoreError::Broken(format!("{} gave no answer to {sql}", self.route.server_name))
         })
     }
 
@@ -95,7 +95,7 @@ impl Connection {
     pub(super) async fn commit(&self) -> Result<()> {
         let warned = self.warnings.load(Ordering::SeqCst);
         let committed = self.client.batch_execute("COMMIT").await;
-        committed.map_err(|error| fold_error(&self.route.place, &error))?;
+        committed.map_err(|error| fold_error(&self.route.server_name, &error))?;
         if self.warnings.load(Ordering::SeqCst) == warned {
             return Ok(());
         }
@@ -109,9 +109,9 @@ impl Connection {
         let met = self.timeline.fetch_max(timeline, Ordering::SeqCst);
         if timeline < met {
             self.route.give_up_all();
-            let place = &self.route.place;
+            let server_name = &self.route.server_name;
             return Err(StoreError::Unavailable(format!(
-                "{place} is on timeline {timeline}, but another server is on {met}: this one was \
+                "{server_name} is on timeline {timeline}, but another server is on {met}: this one was \
                  cut off"
             )));
         }
@@ -138,7 +138,7 @@ impl Connection {
             if is_outlived(&error) {
                 self.route.give_up_all();
             }
-            fold_error(&self.route.place, &error)
+            fold_error(&self.route.server_name, &error)
         })
     }
 }
@@ -154,7 +154,7 @@ impl Link for Connection {
 
     async fn ping(&mut self) -> Result<()> {
         match self.client.is_closed() {
-            true => Err(StoreError::Unavailable(format!("{} hung up", self.route.place))),
+            true => Err(StoreError::Unavailable(format!("{} hung up", self.route.server_name))),
             false => Ok(()),
         }
     }
@@ -163,8 +163,8 @@ impl Link for Connection {
     async fn check(&mut self, allow_unsafe: bool) -> Result<()> {
         let findings = self.findings().await?;
         if findings.iter().any(|it| it.setting == "role" && it.verdict == Verdict::Unsafe) {
-            let place = &self.route.place;
-            return Err(StoreError::Unavailable(format!("{place} is a standby")));
+            let server_name = &self.route.server_name;
+            return Err(StoreError::Unavailable(format!("{server_name} is a standby")));
         }
         let timeline = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
         let row = self.inspect(timeline).await?;

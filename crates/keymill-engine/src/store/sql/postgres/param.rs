@@ -17,27 +17,27 @@ pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 impl Value<'_> {
     pub(super) fn typed(&self) -> Param<'_> {
-        let kind = match self {
+        let sql_type = match self {
             Value::Int(_) => Type::INT8,
             Value::Text(_) => Type::TEXT,
             Value::Bytes(_) => Type::BYTEA,
             Value::Bool(_) => Type::BOOL,
         };
-        (self, kind)
+        (self, sql_type)
     }
 }
 
 impl ToSql for Value<'_> {
     fn to_sql(
         &self,
-        kind: &Type,
+        sql_type: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match self {
-            Value::Int(number) => number.to_sql(kind, out),
-            Value::Text(text) => text.as_deref().to_sql(kind, out),
-            Value::Bytes(bytes) => bytes.as_deref().to_sql(kind, out),
-            Value::Bool(truth) => truth.to_sql(kind, out),
+            Value::Int(number) => number.to_sql(sql_type, out),
+            Value::Text(text) => text.as_deref().to_sql(sql_type, out),
+            Value::Bytes(bytes) => bytes.as_deref().to_sql(sql_type, out),
+            Value::Bool(truth) => truth.to_sql(sql_type, out),
         }
     }
 
@@ -80,12 +80,12 @@ impl<'a> Array<'a> {
 
 /// A row of PostgreSQL, of columns that our statements ask for.
 pub(super) fn row_from(row: &tokio_postgres::Row) -> Row {
-    let value = |(place, column): (usize, &tokio_postgres::Column)| match *column.type_() {
-        Type::INT8 => Value::Int(row.get(place)),
-        Type::INT4 => Value::Int(row.get::<_, Option<i32>>(place).map(i64::from)),
-        Type::BOOL => Value::Bool(row.get(place)),
-        Type::BYTEA => Value::Bytes(row.get::<_, Option<Vec<u8>>>(place).map(Into::into)),
-        _ => Value::Text(row.get::<_, Option<String>>(place).map(Into::into)),
+    let value = |(index, column): (usize, &tokio_postgres::Column)| match *column.type_() {
+        Type::INT8 => Value::Int(row.get(index)),
+        Type::INT4 => Value::Int(row.get::<_, Option<i32>>(index).map(i64::from)),
+        Type::BOOL => Value::Bool(row.get(index)),
+        Type::BYTEA => Value::Bytes(row.get::<_, Option<Vec<u8>>>(index).map(Into::into)),
+        _ => Value::Text(row.get::<_, Option<String>>(index).map(Into::into)),
     };
     Row(row.columns().iter().enumerate().map(value).collect())
 }

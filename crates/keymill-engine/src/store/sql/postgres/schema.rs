@@ -29,15 +29,15 @@ impl Hosts<PostgresServer> {
     pub(super) async fn prepare(&self, opening: Opening) -> Result<bool> {
         // The highest timeline tells a primary that was cut off from the one that has its place.
         self.meet_all().await;
-        migrations::prepare(self.connect().await?, &self.schema_place(), opening).await
+        migrations::prepare(self.connect().await?, &self.schema_name(), opening).await
     }
 
     /// Brings the schema up to date; the names of what was applied.
     pub(super) async fn migrate(&self) -> Result<Vec<String>> {
-        migrations::migrate(self.connect().await?, &self.schema_place()).await
+        migrations::migrate(self.connect().await?, &self.schema_name()).await
     }
 
-    fn schema_place(&self) -> String {
+    fn schema_name(&self) -> String {
         format!("the schema `{}` of {}", self.server.schema, self.url.shown())
     }
 }

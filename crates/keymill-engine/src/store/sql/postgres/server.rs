@@ -61,7 +61,7 @@ impl Server for PostgresServer {
             config.password(password);
         }
         let warnings = Arc::<AtomicU64>::default();
-        let fold = |error: tokio_postgres::Error| fold_error(&route.place, &error);
+        let fold = |error: tokio_postgres::Error| fold_error(&route.server_name, &error);
         let client = if let Some(tls) = &self.tls {
             config.ssl_mode(SslMode::Require);
             drive(config.connect(tls.clone()).await.map_err(fold)?, warnings.clone())

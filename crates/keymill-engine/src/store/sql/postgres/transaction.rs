@@ -13,54 +13,54 @@ use super::server::PostgresServer;
 use crate::clock::Clock;
 use crate::store::connections::until;
 use crate::store::sql::driver::{Aim, Result, Sql, Step, Transaction, Values};
-use crate::store::sql::hosts::{Held, Link};
+use crate::store::sql::hosts::{InTransaction, Link};
 use crate::store::sql::value::{Row, Value};
 use crate::store::{History, KeyId, StoreError};
 
 /// An open transaction.
 pub(in crate::store::sql) struct Tx {
-    held: Held<PostgresServer>,
+    link: InTransaction<PostgresServer>,
     begun: Begun,
 }
 
 impl Tx {
-    pub(super) async fn begin(held: Held<PostgresServer>, aim: Aim) -> Result<Tx> {
-        let begun = until(held.deadline, held.begin(aim)).await?;
-        Ok(Tx { held, begun })
+    pub(super) async fn begin(link: InTransaction<PostgresServer>, aim: Aim) -> Result<Tx> {
+        let begun = until(link.deadline, link.begin(aim)).await?;
+        Ok(Tx { link, begun })
     }
 
     /// Commits what was done, or undoes it where the answer is an error. One that was to change nothing has
     /// nothing to commit, and nothing in doubt. Where the store seems to have been rolled back, the next
     /// one to ask does so over a new connection.
     pub(super) async fn finish<T>(self, aim: Aim, answer: Result<T>) -> Result<T> {
-        let Tx { mut held, .. } = self;
+        let Tx { mut link, .. } = self;
         if aim == Aim::Change && answer.is_ok() {
-            if let Err(error) = until(held.deadline, held.commit()).await {
-                held.route.doubt();
+            if let Err(error) = until(link.deadline, link.commit()).await {
+                link.route.doubt();
                 return Err(StoreError::InDoubt(error.to_string()));
             }
-            held.put_back();
+            link.put_back();
         } else if let Err(StoreError::RolledBack(_)) = answer {
-            held.route.give_up_all();
-        } else if until(held.deadline, held.run("ROLLBACK")).await.is_ok() && held.route.is_usable()
+            link.route.give_up_all();
+        } else if until(link.deadline, link.run("ROLLBACK")).await.is_ok() && link.route.is_usable()
         {
-            held.put_back();
+            link.put_back();
         }
         answer
     }
 
     async fn query_text(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let rows = until(self.held.deadline, self.held.query(sql, params)).await?;
+        let rows = until(self.link.deadline, self.link.query(sql, params)).await?;
         Ok(rows.iter().map(row_from).collect())
     }
 
     async fn execute_text(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        until(self.held.deadline, self.held.execute(sql, params)).await
+        until(self.link.deadline, self.link.execute(sql, params)).await
     }
 
     async fn step(&self, step: &Step<'_>) -> Result<Vec<Row>> {
         let said = step.sql.said(&DIALECT);
-        let params = said.order.iter().map(|place| step.values[*place].typed());
+        let params = said.order.iter().map(|index| step.values[*index].typed());
         let params: Vec<Param<'_>> = params.collect();
         if step.sql.reads() {
             return self.query_text(&said.text, &params).await;
@@ -98,7 +98,7 @@ impl Transaction for Tx {
                 let row = values.iter().chain(row);
                 row.map(|value| value as &(dyn ToSql + Sync)).collect()
             });
-            return until(self.held.deadline, self.held.copy(table, &types, rows)).await;
+            return until(self.link.deadline, self.link.copy(table, &types, rows)).await;
         }
         let Some(asked) = Asked::of(sql, values, list) else { return Ok(0) };
         self.execute_text(&asked.text, &asked.params()).await
@@ -167,6 +167,6 @@ impl<'a> Asked<'a> {
     fn params(&self) -> Vec<Param<'_>> {
         let all = self.values.iter().chain(self.row).map(Value::typed);
         let all: Vec<Param<'_>> = all.chain(self.arrays.iter().map(Array::typed)).collect();
-        self.order.iter().map(|place| all[*place].clone()).collect()
+        self.order.iter().map(|index| all[*index].clone()).collect()
     }
 }

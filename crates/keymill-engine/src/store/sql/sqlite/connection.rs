@@ -7,7 +7,6 @@
 //!   log under us.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -20,6 +19,7 @@ use super::file::{floor_file, sibling};
 use super::fold_error;
 use crate::store::filesystem::{OtherPath, filesystem, paths};
 use crate::store::floor_file::FloorReader;
+use crate::store::floor_file::tail::{FileId, id};
 use crate::store::sql::driver::Doing;
 use crate::store::{Finding, StoreError};
 
@@ -53,8 +53,6 @@ struct Files {
     log: Option<FileId>,
     log_index: Option<FileId>,
 }
-
-type FileId = (u64, u64);
 
 impl Db {
     /// Opens a file that is there, if it is keymill's. One that is empty is still nobody's: then
@@ -299,10 +297,9 @@ pub(super) fn check_owner(connection: &Connection, path: &Path) -> Result<bool, 
 }
 
 fn files(path: &Path) -> Result<Files, StoreError> {
-    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let database = fs::metadata(path).map_err(|error| {
         StoreError::Unavailable(format!("the database {} is missing: {error}", path.display()))
     })?;
-    let beside = |suffix| fs::metadata(sibling(path, suffix)).ok().map(id);
-    Ok(Files { database: id(database), log: beside("-wal"), log_index: beside("-shm") })
+    let beside = |suffix| fs::metadata(sibling(path, suffix)).ok().map(|found| id(&found));
+    Ok(Files { database: id(&database), log: beside("-wal"), log_index: beside("-shm") })
 }

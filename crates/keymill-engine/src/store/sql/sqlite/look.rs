@@ -18,10 +18,10 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{BUSY_MAX, check_owner};
-use super::file::{resolve, sibling};
+use super::file::{exists, resolve, sibling};
 use super::fold_error;
 use crate::store::filesystem::{broken, filesystem, paths};
-use crate::store::{Finding, Opening, Place, StoreError};
+use crate::store::{Finding, Opening, StoreDescription, StoreError};
 
 /// Where a file's header says how it is written: 2 is WAL mode.
 const WRITE_VERSION_AT: u64 = 18;
@@ -31,14 +31,14 @@ const WAL: u8 = 2;
 pub(in crate::store) fn look_at(
     path: &Path,
     opening: Opening,
-) -> Result<(Place, Vec<Finding>), StoreError> {
+) -> Result<(StoreDescription, Vec<Finding>), StoreError> {
     let path = resolve(path).map_err(|error| broken(path, &error))?;
     let location = path.display().to_string();
     let missing = |what: &str| match opening.create {
         true => StoreError::Broken(format!("{location} {what}; `keymill serve` would create it")),
         false => StoreError::empty(&location, opening),
     };
-    if !path.exists() {
+    if !exists(&path)? {
         return Err(missing("does not exist yet"));
     }
     // Read and closed before SQLite has the file open: closing it later would drop SQLite's locks.
@@ -60,7 +60,7 @@ pub(in crate::store) fn look_at(
         filesystem(&path)?,
         paths(&path)?,
     ];
-    Ok((Place { kind: "sqlite", location, created: false }, findings))
+    Ok((StoreDescription { kind: "sqlite", location, created: false }, findings))
 }
 
 /// Opens a file for reading.

@@ -15,7 +15,7 @@ use crate::store::values::now;
 use crate::store::{Floor, KeyId, StoreError};
 
 /// A statement that is about to be run, for one row or for many.
-struct Prepared<'a> {
+struct ReadyStatement<'a> {
     statement: CachedStatement<'a>,
     order: &'a [usize],
     values: Values<'a>,
@@ -29,12 +29,12 @@ impl Db {
         sql: Sql,
         values: Values<'_>,
         list: Values<'_>,
-        mut run: impl FnMut(&mut Prepared<'_>, Values<'_>) -> rusqlite::Result<()>,
+        mut run: impl FnMut(&mut ReadyStatement<'_>, Values<'_>) -> rusqlite::Result<()>,
     ) -> Result<()> {
         let said = sql.said(&DIALECT);
         let prepared = self.connection.prepare_cached(&said.text);
         let ran = prepared.and_then(|statement| {
-            let mut prepared = Prepared { statement, order: &said.order, values, now: now() };
+            let mut prepared = ReadyStatement { statement, order: &said.order, values, now: now() };
             match sql.width() {
                 0 => run(&mut prepared, &[]),
                 width => list.chunks(width).try_for_each(|item| run(&mut prepared, item)),
@@ -44,16 +44,16 @@ impl Db {
     }
 }
 
-impl Prepared<'_> {
+impl ReadyStatement<'_> {
     /// Runs it for a row; how many it changed.
     fn execute(&mut self, row: Values<'_>) -> rusqlite::Result<u64> {
-        let values = self.order.iter().map(|place| argument(*place, self.values, row, self.now));
+        let values = self.order.iter().map(|index| argument(*index, self.values, row, self.now));
         self.statement.execute(params_from_iter(values)).map(|changed| changed as u64)
     }
 
     /// The rows that it finds for a row.
     fn query(&mut self, row: Values<'_>, found: &mut Vec<Row>) -> rusqlite::Result<()> {
-        let values = self.order.iter().map(|place| argument(*place, self.values, row, self.now));
+        let values = self.order.iter().map(|index| argument(*index, self.values, row, self.now));
         let columns = self.statement.column_count();
         let mut rows = self.statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
@@ -117,10 +117,10 @@ impl Transaction for Db {
 }
 
 /// An argument: of those that are the same for all rows, of the row's own, or the time.
-fn argument<'a>(place: usize, values: Values<'a>, row: Values<'a>, now: i64) -> ToSqlOutput<'a> {
-    let value = match place {
+fn argument<'a>(index: usize, values: Values<'a>, row: Values<'a>, now: i64) -> ToSqlOutput<'a> {
+    let value = match index {
         NOW => return ToSqlOutput::Borrowed(ValueRef::Integer(now)),
-        place => values.get(place).unwrap_or_else(|| &row[place - values.len()]),
+        index => values.get(index).unwrap_or_else(|| &row[index - values.len()]),
     };
     ToSqlOutput::Borrowed(match value {
         Value::Int(Some(number)) => ValueRef::Integer(*number),

@@ -2,8 +2,8 @@
 //!
 //! Strings in a text are written in hexadecimal, so that nothing in them can end it.
 
-use super::sources::{columns, joined};
-use super::{Dialect, ITEMS, Many, Source, Statement, argument};
+use super::forms::{columns, joined};
+use super::{Dialect, Form, ITEMS, Many, Statement, argument};
 use crate::store::sql::driver::Values;
 use crate::store::sql::value::Value;
 
@@ -24,8 +24,8 @@ impl Statement {
         list: Values<'_>,
     ) -> Vec<String> {
         let (said, width) = (self.said(dialect), self.width());
-        match (&self.source, &said.many) {
-            (Source::Update(update), _) => {
+        match (&self.form, &said.many) {
+            (Form::Update(update), _) => {
                 let [by, set] =
                     [update.by, update.set].map(|list| columns(list).collect::<Vec<_>>());
                 update_texts(&said.text, &by, &set, list)
@@ -52,7 +52,7 @@ pub(in crate::store::sql) fn list_texts(
 fn insert_texts(many: &Many, values: Values<'_>, rows: Values<'_>, width: usize) -> Vec<String> {
     let shared = with_literals(&many.shared, values);
     let row = |row: &[Value<'_>]| {
-        let row = many.columns.iter().map(|place| literal(&row[*place]));
+        let row = many.columns.iter().map(|index| literal(&row[*index]));
         format!("({shared}{})", joined(",", row))
     };
     let rows: Vec<String> = rows.chunks(width).map(row).collect();
@@ -69,8 +69,8 @@ fn update_texts(text: &str, by: &[&str], set: &[&str], rows: Values<'_>) -> Vec<
         joined(" AND ", by.iter().zip(row).map(|(by, key)| format!("{by} = {key}")))
     };
     let text_of = |run: &[Vec<String>]| {
-        let case = |(place, column): (usize, &&str)| {
-            let whens = run.iter().map(|row| format!(" WHEN {} THEN {}", same(row), row[place]));
+        let case = |(index, column): (usize, &&str)| {
+            let whens = run.iter().map(|row| format!(" WHEN {} THEN {}", same(row), row[index]));
             format!("{column} = CASE{} END", whens.collect::<String>())
         };
         let cases = joined(", ", (by.len()..).zip(set).map(case));
@@ -84,11 +84,11 @@ fn update_texts(text: &str, by: &[&str], set: &[&str], rows: Values<'_>) -> Vec<
 /// adds.
 fn runs<T>(items: &[T], items_max: usize, size: impl Fn(&T) -> usize) -> Vec<&[T]> {
     let (mut runs, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (place, item) in items.iter().enumerate() {
+    for (index, item) in items.iter().enumerate() {
         let adds = size(item);
-        if place - start == items_max || (place > start && bytes + adds > TEXT_MAX) {
-            runs.push(&items[start..place]);
-            (start, bytes) = (place, 0);
+        if index - start == items_max || (index > start && bytes + adds > TEXT_MAX) {
+            runs.push(&items[start..index]);
+            (start, bytes) = (index, 0);
         }
         bytes += adds;
     }
@@ -103,8 +103,8 @@ fn with_literals(text: &str, values: Values<'_>) -> String {
     let (mut written, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('$') {
         written.push_str(&rest[..at]);
-        let (place, after) = argument(&rest[at + 1..]);
-        written.push_str(&literal(&values[place]));
+        let (index, after) = argument(&rest[at + 1..]);
+        written.push_str(&literal(&values[index]));
         rest = after;
     }
     written + rest

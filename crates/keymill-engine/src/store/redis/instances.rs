@@ -1,20 +1,24 @@
-//! The heartbeat on Redis: a sign of life, and how far all spaces have come, in a few round trips
-//! however many there are.
+//! Instances on Redis: a heartbeat takes a few round trips however many spaces there are, and instances are
+//! listed by age.
 
 use std::time::Instant;
 
+use async_trait::async_trait;
 use deadpool::managed::Object;
 use redis::ScriptInvocation;
 
 use super::RedisStore;
-use super::connection::Server;
-use super::rows::{self, Fields, space_from};
+use super::rows::{self, FieldMap, instance_from};
+use super::server::Server;
 use crate::instance::Instance;
-use crate::store::{Beat, LeaseId, Mark, Pulse, SpaceRecord, StoreError};
+use crate::store::{
+    Beat, InstancePage, InstanceRecord, Instances, LeaseId, Mark, Pulse, StoreError,
+};
 
-impl RedisStore {
+#[async_trait]
+impl Instances for RedisStore {
     /// Where an old connection shows less than the instance knows, a new one has the last word.
-    pub(super) async fn beat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
+    async fn heartbeat(&self, pulse: &Pulse) -> Result<Beat, StoreError> {
         let begun = Instant::now();
         loop {
             let connection = self.connection().await?;
@@ -29,6 +33,29 @@ impl RedisStore {
         }
     }
 
+    async fn instances(&self, page: &InstancePage) -> Result<Vec<InstanceRecord>, StoreError> {
+        let connection = self.connection().await?;
+        let mut from = "-".to_owned();
+        if let Some(id) = &page.after {
+            let started =
+                redis::cmd("HGET").arg(self.paths.instance(id)).arg("started_at").to_owned();
+            let started: Option<u64> = connection.ask(&started).await?;
+            let Some(started) = started else { return Ok(Vec::new()) };
+            from = format!("({started:020}:{id}");
+        }
+        let mut list = redis::cmd("ZRANGEBYLEX");
+        list.arg(self.paths.instances()).arg(from).arg("+").arg("LIMIT").arg(0).arg(page.limit);
+        let members: Vec<String> = connection.ask(&list).await?;
+        let mut pipe = redis::pipe();
+        for id in members.iter().filter_map(|member| member.split_once(':')) {
+            pipe.cmd("HGETALL").arg(self.paths.instance(id.1));
+        }
+        let all: Vec<FieldMap> = connection.ask_all(&pipe).await?;
+        all.iter().map(instance_from).collect()
+    }
+}
+
+impl RedisStore {
     async fn beat_over(
         &self,
         connection: &Object<Server>,
@@ -49,8 +76,8 @@ impl RedisStore {
     fn sign_of_life(&self, pulse: &Pulse) -> ScriptInvocation<'_> {
         let Instance { id, host, pid, version, started_at } = &pulse.instance;
         let started_at = started_at.as_millisecond();
-        let mut script = self.scripts.beat.key(self.keys.instance(id));
-        script.key(self.keys.instances()).arg(format!("{started_at:020}:{id}"));
+        let mut script = self.scripts.beat.key(self.paths.instance(id));
+        script.key(self.paths.instances()).arg(format!("{started_at:020}:{id}"));
         script.arg(pulse.address.as_deref().unwrap_or_default()).arg(u8::from(pulse.stopping));
         script.arg("id").arg(id).arg("host").arg(host).arg("pid").arg(pid);
         script.arg("version").arg(version).arg("started_at").arg(started_at);
@@ -62,7 +89,7 @@ impl RedisStore {
         let names = self.space_names(connection).await?;
         let mut pipe = redis::pipe();
         for name in &names {
-            pipe.cmd("HMGET").arg(self.keys.space(name)).arg("revision").arg("next");
+            pipe.cmd("HMGET").arg(self.paths.space(name)).arg("revision").arg("next");
         }
         let found: Vec<Vec<Option<String>>> = connection.ask_all(&pipe).await?;
         let history = connection.history();
@@ -76,22 +103,6 @@ impl RedisStore {
         Ok(marks)
     }
 
-    async fn records_of(
-        &self,
-        connection: &Object<Server>,
-        names: &[&str],
-    ) -> Result<Vec<SpaceRecord>, StoreError> {
-        let mut pipe = redis::pipe();
-        for name in names {
-            pipe.cmd("HGETALL").arg(self.keys.space(name));
-        }
-        let all: Vec<Fields> = connection.ask_all(&pipe).await?;
-        let records = names.iter().zip(&all);
-        records
-            .filter_map(|(name, fields)| space_from(name, fields, connection.history()))
-            .collect()
-    }
-
     /// The spaces whose lease is not on record as the instance's.
     async fn lost_leases(
         &self,
@@ -101,7 +112,7 @@ impl RedisStore {
     ) -> Result<Vec<String>, StoreError> {
         let mut pipe = redis::pipe();
         for (space, lease) in expected {
-            let lease = self.keys.of_space(space, &format!("lease:{lease}"));
+            let lease = self.paths.of_space(space, &format!("lease:{lease}"));
             pipe.cmd("HGET").arg(lease).arg("instance");
         }
         let holders: Vec<Option<String>> = connection.ask_all(&pipe).await?;

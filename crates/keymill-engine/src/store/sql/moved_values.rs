@@ -1,17 +1,12 @@
-//! What `moves` looks at when a keyspace is moved: where a page of rows begins, and what of a file
-//! may go into tables.
+//! What of a keyspace that is moved may go into a statement: where a page of rows begins, and the values of a
+//! file.
 //!
-//! It knows no database. A file may have been edited, so nothing of
-//! it is taken for a number of ours, or put into a statement, before it was looked at here.
-
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
+//! `moves` calls it. It knows no database. A file may have been edited, so nothing of it is taken for a number of
+//! ours, or put into a statement, before it was looked at here.
 
 use super::driver::Result;
-use crate::instance::Instance;
 use crate::store::values::from_hex;
-use crate::store::{ERA, ERA_MAX, KeyId, MovedRow, RowsPage, SpaceRecord, StoreError, first_id};
+use crate::store::{ERA, ERA_MAX, KeyId, RowsPage, SpaceRecord, StoreError, first_id};
 
 /// How many digits an input has: 32 bytes in hexadecimal.
 const INPUT_DIGITS: usize = 64;
@@ -34,7 +29,7 @@ pub(super) fn after_bytes(page: &RowsPage) -> Result<Vec<u8>> {
 }
 
 /// The lowest id of a key that waits in the pool of a space: what lies below was there before an
-/// advance, and is nobody's any more. `None` where there can be none.
+/// advance, and is never handed out. `None` where there can be none.
 pub(super) fn first_available(space: &SpaceRecord) -> Option<KeyId> {
     (space.mark.revision / ERA <= ERA_MAX).then(|| first_id(space.mark.revision))
 }
@@ -60,18 +55,6 @@ pub(super) fn checked_input(input: &str) -> Result<Vec<u8>> {
         "the export has the input `{input}`, which is not {INPUT_DIGITS} hexadecimal digits: it is \
          damaged. Export the keyspace again"
     )))
-}
-
-/// The holders of leases by id, which is the order in which all lock them; each with the time of its
-/// last lease among these rows.
-pub(super) fn holders(rows: &[MovedRow]) -> BTreeMap<&str, (&Instance, Timestamp)> {
-    let mut holders = BTreeMap::new();
-    for row in rows {
-        if let MovedRow::Lease { holder, granted_at, .. } = row {
-            holders.insert(holder.id.as_str(), (holder, *granted_at));
-        }
-    }
-    holders
 }
 
 #[cfg(test)]

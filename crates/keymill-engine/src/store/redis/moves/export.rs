@@ -1,4 +1,4 @@
-//! A keyspace that leaves Redis for another store, row by row; and how many names keyspaces have.
+//! A keyspace that leaves Redis for another store, row by row.
 //!
 //! Called by the store for `operations`, which has sealed the keyspace before. Leases and keys that wait in
 //! a pool are read in their order; everything else is a hash without one, and is scanned: a field that is
@@ -9,16 +9,13 @@
 //! made of its ordinal. Nothing here tells that. So each key of a pool leaves together with its id as that
 //! of an imported key.
 
-use std::collections::HashMap;
-
 use deadpool::managed::Object;
 
-use super::RedisStore;
-use super::connection::Server;
-use super::key_rows::claimed_from;
-use super::rows::{self, Fields, lease_from, name_from, used_from};
-use super::windows::worker_from;
 use crate::space::Kind;
+use crate::store::redis::RedisStore;
+use crate::store::redis::rows::{self, FieldMap, claimed_from, name_from, used_from};
+use crate::store::redis::server::Server;
+use crate::store::redis::windows::worker_from;
 use crate::store::values::{from_json, time};
 use crate::store::{
     Claimed, KeyId, MovedRow, Part, Rows, RowsPage, SpaceRecord, StoreError, UsedKey, first_id,
@@ -29,30 +26,6 @@ use crate::store::{
 const PLACES_START: KeyId = 1 << 55;
 
 impl RedisStore {
-    /// How many names are on record that were not removed, of one space or of all. Names that a version
-    /// of keymill has removed which knew no list are counted until they are listed.
-    pub(super) async fn name_counts(
-        &self,
-        space: Option<&str>,
-    ) -> Result<HashMap<String, u64>, StoreError> {
-        let connection = self.connection().await?;
-        let names = match space {
-            Some(space) => vec![space.to_owned()],
-            None => self.space_names(&connection).await?,
-        };
-        let mut pipe = redis::pipe();
-        for name in &names {
-            pipe.cmd("HLEN").arg(self.keys.of_space(name, "names"));
-            pipe.cmd("HLEN").arg(self.keys.of_space(name, "in_use"));
-            // The character after the colon.
-            pipe.cmd("ZLEXCOUNT").arg(self.keys.of_space(name, "listed"));
-            pipe.arg("[removed:").arg("(removed;");
-        }
-        let found: Vec<u64> = connection.ask_all(&pipe).await?;
-        let counts = found.chunks_exact(3).map(|it| (it[0] + it[1]).saturating_sub(it[2]));
-        Ok(names.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect())
-    }
-
     pub(super) async fn rows_over(
         &self,
         connection: &Object<Server>,
@@ -60,7 +33,7 @@ impl RedisStore {
     ) -> Result<Rows, StoreError> {
         let space = self.record_of(connection, &page.space).await?;
         let hash = match page.part {
-            Part::Leases => return self.leases_after(connection, page).await,
+            Part::Leases => return self.moved_leases(connection, page).await,
             Part::Available => return self.available_after(connection, page, &space).await,
             // They leave with the keys that they are of.
             Part::PoolNames => return Ok(Rows::default()),
@@ -93,28 +66,15 @@ impl RedisStore {
     }
 
     /// Leases by their numbers.
-    async fn leases_after(
+    async fn moved_leases(
         &self,
         connection: &Object<Server>,
         page: &RowsPage,
     ) -> Result<Rows, StoreError> {
-        let from = page.after.as_ref().map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-        let mut list = redis::cmd("ZRANGEBYLEX");
-        list.arg(self.keys.of_space(&page.space, "leases")).arg(from).arg("+");
-        list.arg("LIMIT").arg(0).arg(page.limit.max(1));
-        let numbers: Vec<String> = connection.ask(&list).await?;
-        let mut pipe = redis::pipe();
-        for number in &numbers {
-            let number: u64 = rows::number(Some(number))?;
-            pipe.cmd("HGETALL").arg(self.keys.of_space(&page.space, &format!("lease:{number}")));
-        }
-        let found: Vec<Fields> = connection.ask_all(&pipe).await?;
-        let mut rows = Vec::with_capacity(found.len());
-        for fields in &found {
-            rows.extend(lease_from(&page.space, fields).transpose()?.map(MovedRow::from));
-        }
+        let (after, limit) = (page.after.as_deref(), page.limit.max(1) as usize);
+        let (leases, next) = self.leases_after(connection, &page.space, after, limit).await?;
         // The last page is empty, because a page may have fewer rows than numbers.
-        Ok(Rows { rows, next: numbers.last().cloned() })
+        Ok(Rows { rows: leases.into_iter().map(MovedRow::from).collect(), next })
     }
 
     /// Keys that wait in the pool, by their places.
@@ -127,7 +87,7 @@ impl RedisStore {
         let from =
             page.after.as_ref().map_or_else(|| "-inf".to_owned(), |after| format!("({after}"));
         let mut list = redis::cmd("ZRANGEBYSCORE");
-        list.arg(self.keys.of_space(&page.space, "pool")).arg(from).arg("+inf");
+        list.arg(self.paths.of_space(&page.space, "pool")).arg(from).arg("+inf");
         list.arg("WITHSCORES").arg("LIMIT").arg(0).arg(page.limit.max(1));
         let found: Vec<String> = connection.ask(&list).await?;
         let (mut rows, mut next) = (Vec::with_capacity(found.len()), None);
@@ -141,7 +101,7 @@ impl RedisStore {
         Ok(Rows { rows, next })
     }
 
-    /// Since when inputs have their keys, the names of these tell.
+    /// Fills in since when inputs have their keys, which the names of these keys tell.
     async fn date_digests(
         &self,
         connection: &Object<Server>,
@@ -158,7 +118,7 @@ impl RedisStore {
             return Ok(());
         }
         let mut get = redis::cmd("HMGET");
-        get.arg(self.keys.of_space(space, "names"));
+        get.arg(self.paths.of_space(space, "names"));
         for (key, _) in &digests {
             get.arg(key);
         }
@@ -181,7 +141,7 @@ impl RedisStore {
     ) -> Result<(Vec<String>, Option<String>), StoreError> {
         let after = page.after.as_deref().and_then(|after| after.split_once(' '));
         let (server, cursor) = after.unwrap_or(("", "0"));
-        let mut script = self.scripts.scan.key(self.keys.space(&page.space));
+        let mut script = self.scripts.scan.key(self.paths.space(&page.space));
         script.arg(server).arg(hash).arg(cursor).arg(page.limit.max(1));
         let (server, cursor, found): (String, String, Vec<String>) =
             connection.run(&script).await?;
@@ -189,7 +149,7 @@ impl RedisStore {
             return Err(StoreError::Unavailable(format!(
                 "{} was restarted, or another server has taken its place, while `{}` was read; \
                  start the export again",
-                connection.place(),
+                connection.server_name(),
                 page.space
             )));
         }
@@ -216,7 +176,7 @@ fn moved_worker(worker: &str, row: &str) -> Result<MovedRow, StoreError> {
 fn moved_used(space: &SpaceRecord, key: &str, text: &str) -> Result<Vec<MovedRow>, StoreError> {
     let UsedKey { id: place, key, used_at, caller, instance, expires_at, retired_at } =
         used_from(key, text)?;
-    let kept: Fields = from_json(text)?;
+    let kept: FieldMap = from_json(text)?;
     let is_pooled = space.definition.kind == Kind::Pooled;
     let id = match kept.get("id") {
         _ if is_pooled => id_in_pool(space, place),
@@ -234,11 +194,11 @@ fn moved_used(space: &SpaceRecord, key: &str, text: &str) -> Result<Vec<MovedRow
 #[cfg(test)]
 mod tests {
     use super::super::import::era_of;
-    use super::super::windows::row;
     use super::*;
     use jiff::Timestamp;
 
     use crate::space::{Definition, Tuning};
+    use crate::store::redis::windows::row;
     use crate::store::{ERA, Mark, Ranges};
     use crate::store::{FILL_MAX, key_id};
 

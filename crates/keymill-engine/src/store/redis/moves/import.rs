@@ -12,14 +12,17 @@ use deadpool::managed::Object;
 use jiff::Timestamp;
 use redis::{Pipeline, ScriptInvocation};
 
-use super::RedisStore;
-use super::connection::Server;
-use super::rows::reply;
-use super::windows::row as worker_row;
 use crate::instance::Instance;
 use crate::space::Kind;
+use crate::store::moves::holders;
+use crate::store::redis::RedisStore;
+use crate::store::redis::rows::reply;
+use crate::store::redis::server::Server;
+use crate::store::redis::windows::row as worker_row;
 use crate::store::values::json;
-use crate::store::{Created, ERA, FILL_MAX, KeyId, MovedRow, MovedSpace, SpaceRecord, StoreError};
+use crate::store::{
+    Created, ERA, FILL_MAX, KeyId, MovedLease, MovedRow, MovedSpace, SpaceRecord, StoreError,
+};
 
 /// The most rows of one script: others wait for as long as it runs.
 const ROWS_MAX: usize = 250;
@@ -33,9 +36,7 @@ impl RedisStore {
         moved: &MovedSpace,
     ) -> Result<Created, StoreError> {
         let here = connection.witness().await?;
-        // The name first: one whose space was not made is passed over.
-        let note = redis::cmd("SADD").arg(self.keys.spaces()).arg(&moved.name).to_owned();
-        let _: i64 = connection.ask(&note).await?;
+        self.keep_name(connection, &moved.name).await?;
         let mut script = self.import_space(moved, false);
         script.arg("tuning").arg(json(&moved.tuning)).arg("store").arg(&here.identity);
         let (status, answer) = reply(connection.change(&script).await?)?;
@@ -51,16 +52,14 @@ impl RedisStore {
         rows: &[MovedRow],
     ) -> Result<(), StoreError> {
         let record = self.record_of(connection, space).await?;
-        if !record.sealed || record.tuning.importing.as_deref() != Some(importing) {
-            return Err(StoreError::Outdated(space.to_owned()));
-        }
+        record.check_importing(importing)?;
         let is_pooled = record.definition.kind == Kind::Pooled;
         let script = &self.scripts.import_rows;
         for round in rows.chunks(ROUND_MAX) {
             self.know_holders(connection, round).await?;
             let mut pipe = redis::pipe();
             for some in round.chunks(ROWS_MAX) {
-                pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.keys.space(space));
+                pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.paths.space(space));
                 pipe.arg(importing).arg(ERA.to_string());
                 some.iter().for_each(|row| add_row(&mut pipe, row, is_pooled));
             }
@@ -90,7 +89,7 @@ impl RedisStore {
     fn import_space(&self, moved: &MovedSpace, ends: bool) -> ScriptInvocation<'_> {
         let returned = moved.returned.each().map(|it| format!("{}-{}", it.start, it.end));
         let returned: Vec<String> = returned.collect();
-        let mut script = self.scripts.import_space.key(self.keys.space(&moved.name));
+        let mut script = self.scripts.import_space.key(self.paths.space(&moved.name));
         script.arg(moved.tuning.importing.as_deref().unwrap_or_default());
         script.arg(u8::from(ends)).arg(ERA.to_string());
         script.arg("definition").arg(json(&moved.definition));
@@ -111,16 +110,7 @@ impl RedisStore {
         connection: &Object<Server>,
         rows: &[MovedRow],
     ) -> Result<(), StoreError> {
-        // Of several leases the last counts: then the holder was alive.
-        let holders: BTreeMap<&str, (&Instance, Timestamp)> = rows
-            .iter()
-            .filter_map(|row| match row {
-                MovedRow::Lease { holder, granted_at, .. } => {
-                    Some((holder.id.as_str(), (holder, *granted_at)))
-                }
-                _ => None,
-            })
-            .collect();
+        let holders = holders(rows);
         if holders.is_empty() {
             return Ok(());
         }
@@ -130,7 +120,7 @@ impl RedisStore {
             let Instance { id, host, pid, version, started_at } = holder;
             let started_at = started_at.as_millisecond();
             pipe.cmd("EVALSHA").arg(script.get_hash()).arg(2);
-            pipe.arg(self.keys.instance(id)).arg(self.keys.instances());
+            pipe.arg(self.paths.instance(id)).arg(self.paths.instances());
             pipe.arg(format!("{started_at:020}:{id}"));
             pipe.arg("id").arg(id).arg("host").arg(host).arg("pid").arg(*pid);
             pipe.arg("version").arg(version).arg("started_at").arg(started_at);
@@ -160,21 +150,13 @@ pub(super) fn era_of(id: KeyId) -> u64 {
 /// Adds a row to the arguments of `import_rows.lua`.
 fn add_row(pipe: &mut Pipeline, row: &MovedRow, is_pooled: bool) {
     match row {
-        MovedRow::Lease {
-            lease,
-            start,
-            end,
-            closed_at_ordinal,
-            purpose,
-            holder,
-            granted_at,
-            closed_at,
-        } => {
+        MovedRow::Lease(moved) => {
+            let MovedLease { lease, start, end, holder, .. } = moved;
             pipe.arg("lease").arg(lease.to_string());
-            pipe.arg(start.to_string()).arg(end.to_string()).arg(purpose.name());
-            pipe.arg(&holder.id).arg(json(holder)).arg(millis(*granted_at));
-            pipe.arg(closed_at_ordinal.map_or_else(String::new, |it| it.to_string()));
-            pipe.arg(closed_at.map_or_else(String::new, millis));
+            pipe.arg(start.to_string()).arg(end.to_string()).arg(moved.purpose.name());
+            pipe.arg(&holder.id).arg(json(holder)).arg(millis(moved.granted_at));
+            pipe.arg(moved.closed_at_ordinal.map_or_else(String::new, |it| it.to_string()));
+            pipe.arg(moved.closed_at.map_or_else(String::new, millis));
         }
         MovedRow::Worker { worker, instance, lease, end } => {
             pipe.arg("worker").arg(worker.to_string());

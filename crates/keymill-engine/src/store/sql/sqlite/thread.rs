@@ -17,12 +17,12 @@ const QUEUE_MAX: usize = 256;
 /// A thread that owns a connection and does one job after the other. Dropping it waits for the
 /// job under way and closes the connection, so that a clean stop leaves one whole file.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct DbThread {
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Worker {
+impl Drop for DbThread {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
@@ -33,8 +33,8 @@ impl Drop for Worker {
 
 type Job = Box<dyn FnOnce(&mut Db) + Send>;
 
-impl Worker {
-    pub(super) fn start(name: &str, mut db: Db) -> Worker {
+impl DbThread {
+    pub(super) fn start(name: &str, mut db: Db) -> DbThread {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
@@ -47,7 +47,7 @@ impl Worker {
                 }
             })
             .expect("the system can start a thread");
-        Worker { jobs: Some(jobs), thread: Some(thread) }
+        DbThread { jobs: Some(jobs), thread: Some(thread) }
     }
 
     /// Has the thread do a job. One that is not answered in time may still be done later:

@@ -44,7 +44,7 @@ impl Insert {
     /// For one row.
     pub(super) fn one(&self, dialect: &Dialect) -> String {
         let own = self.columns_in(dialect).into_iter();
-        let own = own.map(|place| format!("${}", self.first() + place));
+        let own = own.map(|index| format!("${}", self.first() + index));
         let values = joined(", ", self.shared().map(|(_, value)| value.to_owned()).chain(own));
         format!("{} VALUES ({values}){}", self.head(dialect), self.tail(dialect))
     }
@@ -77,15 +77,15 @@ impl Insert {
         parameters(self.shared) + 1
     }
 
-    /// The places of the columns that a dialect has.
+    /// The indexes of the columns that a dialect has.
     fn columns_in(&self, dialect: &Dialect) -> Vec<usize> {
         let columns = columns(self.columns).enumerate();
-        columns.filter(|(_, it)| !dialect.expand(it).is_empty()).map(|(place, _)| place).collect()
+        columns.filter(|(_, it)| !dialect.expand(it).is_empty()).map(|(index, _)| index).collect()
     }
 
     fn head(&self, dialect: &Dialect) -> String {
         let all: Vec<&str> = columns(self.columns).collect();
-        let own = self.columns_in(dialect).into_iter().map(|place| all[place]);
+        let own = self.columns_in(dialect).into_iter().map(|index| all[index]);
         let columns: Vec<&str> = self.shared().map(|(column, _)| column).chain(own).collect();
         format!("INSERT INTO {} ({})", self.into, columns.join(", "))
     }
@@ -134,7 +134,7 @@ impl List {
         format!(
             "SELECT found.* FROM unnest({arrays}) AS wanted ({names}) \
              CROSS JOIN LATERAL ({} LIMIT 1) AS found",
-            filtered(head, filter, &equal(by, |place| format!("wanted.c{place}")))
+            filtered(head, filter, &equal(by, |index| format!("wanted.c{index}")))
         )
     }
 }
@@ -170,7 +170,7 @@ impl Update {
             Lists::OneByOne => {
                 let set = columns(set).zip(keys + 1..);
                 let set = joined(", ", set.map(|(column, number)| format!("{column} = ${number}")));
-                let same = equal(by, |place| format!("${}", place + 1));
+                let same = equal(by, |index| format!("${}", index + 1));
                 format!("UPDATE {table} SET {also}{set} WHERE {same}")
             }
             // Its driver names in the text what becomes of each.
@@ -183,7 +183,7 @@ impl Update {
 fn listed(dialect: &Dialect, head: &str, filter: &str, by: &str, tail: &str) -> String {
     let first = parameters(head).max(parameters(filter)) + 1;
     let condition = match dialect.lists {
-        Lists::OneByOne => equal(by, |place| format!("${}", first + place)),
+        Lists::OneByOne => equal(by, |index| format!("${}", first + index)),
         Lists::Arrays => format!("{by} = ANY(${first})"),
         Lists::Literals if by.contains(',') => format!("({by}) IN ({ITEMS})"),
         Lists::Literals => format!("{by} IN ({ITEMS})"),
@@ -196,9 +196,9 @@ fn filtered(head: &str, filter: &str, condition: &str) -> String {
     format!("{head} WHERE {filter}{and}{condition}")
 }
 
-/// A condition that columns have values, by their place.
+/// A condition that columns have values, by their index.
 fn equal(by: &str, value: impl Fn(usize) -> String) -> String {
-    let equal = columns(by).enumerate().map(|(place, it)| format!("{it} = {}", value(place)));
+    let equal = columns(by).enumerate().map(|(index, it)| format!("{it} = {}", value(index)));
     joined(" AND ", equal)
 }
 

@@ -7,18 +7,19 @@
 
 use std::collections::HashSet;
 
+use async_trait::async_trait;
 use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp};
 use jiff::Timestamp;
 
 use super::EtcdStore;
 use super::docs::{InstanceDoc, LeaseDoc, NameDoc};
-use super::key_paths::{Keys, beyond, end_of};
+use super::key_paths::{KeyPaths, beyond, end_of};
 use super::windows::WorkerDoc;
 use crate::instance::Instance;
 use crate::store::values::{from_json, json};
 use crate::store::{
-    Created, MovedRow, MovedSpace, NameRecord, Part, Purpose, Rows, RowsPage, SpaceRecord,
-    StoreError,
+    Created, MovedLease, MovedRow, MovedSpace, Moves, NameRecord, Part, Purpose, Rows, RowsPage,
+    SpaceRecord, StoreError,
 };
 
 /// How many small transactions one commit has. With the most writes of one of them, which is three,
@@ -39,14 +40,15 @@ struct Commit {
     keys: HashSet<String>,
 }
 
-impl EtcdStore {
-    pub(super) async fn row_page(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+#[async_trait]
+impl Moves for EtcdStore {
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
         let space = &page.space;
         let (all, row_from): (String, RowFrom) = match page.part {
-            Part::Leases => (self.keys.leases(space), lease_from),
-            Part::Workers => (self.keys.workers(space), worker_from),
-            Part::Names => (self.keys.name(space, ""), name_from),
-            Part::InUse => (self.keys.in_use_all(space), in_use_from),
+            Part::Leases => (self.paths.leases(space), lease_from),
+            Part::Workers => (self.paths.workers(space), worker_from),
+            Part::Names => (self.paths.name(space, ""), name_from),
+            Part::InUse => (self.paths.in_use_all(space), in_use_from),
             // etcd keeps no rows of keys.
             Part::PoolNames | Part::Available | Part::Used | Part::Digests => {
                 return Ok(Rows::default());
@@ -67,7 +69,7 @@ impl EtcdStore {
         Ok(Rows { rows, next })
     }
 
-    pub(super) async fn begin_moving_in(&self, moved: &MovedSpace) -> Result<Created, StoreError> {
+    async fn begin_import(&self, moved: &MovedSpace) -> Result<Created, StoreError> {
         self.change(&moved.name, &[], &[], |draft| {
             let known = match draft.space() {
                 Err(StoreError::UnknownSpace(_)) => None,
@@ -82,13 +84,13 @@ impl EtcdStore {
         .await
     }
 
-    pub(super) async fn move_in(
+    async fn import_rows(
         &self,
         space: &str,
         importing: &str,
         rows: &[MovedRow],
     ) -> Result<(), StoreError> {
-        for Commit { writes, .. } in commits(&self.keys, space, rows)? {
+        for Commit { writes, .. } in commits(&self.paths, space, rows)? {
             self.change(space, &[], &[], |draft| {
                 draft.space()?.check_importing(importing)?;
                 draft.import(&writes);
@@ -99,10 +101,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    pub(super) async fn finish_moving_in(
-        &self,
-        moved: &MovedSpace,
-    ) -> Result<SpaceRecord, StoreError> {
+    async fn finish_import(&self, moved: &MovedSpace) -> Result<SpaceRecord, StoreError> {
         self.change(&moved.name, &[], &[], |draft| {
             let space = moved.finished(&draft.space()?)?;
             draft.move_to(&space);
@@ -126,10 +125,10 @@ impl Commit {
 }
 
 /// What to write, in as few commits as there can be.
-fn commits(keys: &Keys, space: &str, rows: &[MovedRow]) -> Result<Vec<Commit>, StoreError> {
+fn commits(paths: &KeyPaths, space: &str, rows: &[MovedRow]) -> Result<Vec<Commit>, StoreError> {
     let mut all: Vec<Commit> = Vec::new();
     for row in rows {
-        for pairs in pairs_of(keys, space, row)? {
+        for pairs in pairs_of(paths, space, row)? {
             match all.last_mut().filter(|last| last.writes.len() < COMMIT_MAX) {
                 Some(last) => last.add(pairs),
                 None => {
@@ -144,39 +143,24 @@ fn commits(keys: &Keys, space: &str, rows: &[MovedRow]) -> Result<Vec<Commit>, S
 }
 
 /// What a row is in etcd: pairs that are written together, where the first of them is not there.
-fn pairs_of(keys: &Keys, space: &str, row: &MovedRow) -> Result<Vec<Vec<Pair>>, StoreError> {
+fn pairs_of(paths: &KeyPaths, space: &str, row: &MovedRow) -> Result<Vec<Vec<Pair>>, StoreError> {
     Ok(match row {
-        MovedRow::Lease {
-            lease,
-            start,
-            end,
-            closed_at_ordinal,
-            purpose,
-            holder,
-            granted_at,
-            closed_at,
-        } => {
-            let doc = LeaseDoc {
-                start: *start,
-                end: *end,
-                closed_at_ordinal: *closed_at_ordinal,
-                purpose: purpose.name().to_owned(),
-                holder: holder.clone(),
-                granted_at: *granted_at,
-                closed_at: *closed_at,
-            };
-            let by_start = keys.start(space, *start, *lease);
+        MovedRow::Lease(moved) => {
+            let MovedLease { lease, start, end, purpose, holder, granted_at, closed_at, .. } =
+                moved;
+            let doc = LeaseDoc::of(moved);
+            let by_start = paths.start(space, *start, *lease);
             let mut pairs =
-                vec![(keys.lease(space, *lease), json(&doc)), (by_start, String::new())];
+                vec![(paths.lease(space, *lease), json(&doc)), (by_start, String::new())];
             if closed_at.is_none() && *purpose == Purpose::Lease {
                 let open = format!("{} {}", holder.id, end.saturating_sub(*start));
-                pairs.push((keys.open(space, *lease), open));
+                pairs.push((paths.open(space, *lease), open));
             }
-            vec![pairs, pairs_of_holder(keys, holder, *granted_at)]
+            vec![pairs, pairs_of_holder(paths, holder, *granted_at)]
         }
         MovedRow::Worker { worker, instance, lease, end } => {
             let doc = WorkerDoc { lease: *lease, end: *end, instance: instance.clone() };
-            vec![vec![(keys.worker(space, u64::from(*worker)), json(&doc))]]
+            vec![vec![(paths.worker(space, u64::from(*worker)), json(&doc))]]
         }
         MovedRow::Name { key, ordinal, purpose, owner, created_at, removed_at } => {
             let record = NameRecord {
@@ -188,16 +172,16 @@ fn pairs_of(keys: &Keys, space: &str, row: &MovedRow) -> Result<Vec<Vec<Pair>>, 
                 created_at: *created_at,
                 removed_at: *removed_at,
             };
-            let place = match ordinal {
-                Some(ordinal) => keys.skip(space, *ordinal),
-                None => keys.unplaced(space, key),
+            let by_ordinal = match ordinal {
+                Some(ordinal) => paths.skip(space, *ordinal),
+                None => paths.without_ordinal(space, key),
             };
-            let name = (keys.name(space, key), json(&NameDoc::of(&record)));
-            vec![vec![name, (place, String::new())]]
+            let name = (paths.name(space, key), json(&NameDoc::of(&record)));
+            vec![vec![name, (by_ordinal, String::new())]]
         }
         MovedRow::InUse { ordinal, imported_at } => {
-            let skip = (keys.skip(space, *ordinal), String::new());
-            vec![vec![(keys.in_use(space, *ordinal), json(imported_at)), skip]]
+            let skip = (paths.skip(space, *ordinal), String::new());
+            vec![vec![(paths.in_use(space, *ordinal), json(imported_at)), skip]]
         }
         MovedRow::PoolName { .. }
         | MovedRow::Available { .. }
@@ -207,36 +191,37 @@ fn pairs_of(keys: &Keys, space: &str, row: &MovedRow) -> Result<Vec<Vec<Pair>>, 
 }
 
 /// Who held a lease, so that the list of instances has it.
-fn pairs_of_holder(keys: &Keys, holder: &Instance, seen_at: Timestamp) -> Vec<Pair> {
+fn pairs_of_holder(paths: &KeyPaths, holder: &Instance, seen_at: Timestamp) -> Vec<Pair> {
     let started = holder.started_at.as_millisecond().unsigned_abs();
     let doc = InstanceDoc { instance: holder.clone(), address: None, seen_at, stopped_at: None };
-    let age = (keys.age(&holder.id), started.to_string());
-    vec![(keys.instance(started, &holder.id), json(&doc)), age]
+    let age = (paths.age(&holder.id), started.to_string());
+    vec![(paths.instance(started, &holder.id), json(&doc)), age]
 }
 
-fn lease_from(space: &str, place: &str, value: &str) -> Result<MovedRow, StoreError> {
-    let lease = number_in(place)?;
+fn lease_from(space: &str, key_end: &str, value: &str) -> Result<MovedRow, StoreError> {
+    let lease = number_in(key_end)?;
     Ok(from_json::<LeaseDoc>(value)?.record(space, lease).into())
 }
 
-fn worker_from(_: &str, place: &str, value: &str) -> Result<MovedRow, StoreError> {
-    let worker = number_in(place)?;
+fn worker_from(_: &str, key_end: &str, value: &str) -> Result<MovedRow, StoreError> {
+    let worker = number_in(key_end)?;
     let WorkerDoc { lease, end, instance } = from_json(value)?;
     Ok(MovedRow::Worker { worker, instance, lease, end })
 }
 
-fn name_from(space: &str, place: &str, value: &str) -> Result<MovedRow, StoreError> {
-    Ok(from_json::<NameDoc>(value)?.record(space, place).into())
+fn name_from(space: &str, key_end: &str, value: &str) -> Result<MovedRow, StoreError> {
+    Ok(from_json::<NameDoc>(value)?.record(space, key_end).into())
 }
 
-fn in_use_from(_: &str, place: &str, value: &str) -> Result<MovedRow, StoreError> {
-    Ok(MovedRow::InUse { ordinal: number_in(place)?, imported_at: from_json(value)? })
+fn in_use_from(_: &str, key_end: &str, value: &str) -> Result<MovedRow, StoreError> {
+    Ok(MovedRow::InUse { ordinal: number_in(key_end)?, imported_at: from_json(value)? })
 }
 
 /// The number that a key ends with: a row that cannot be read must not be left out.
-fn number_in<T: std::str::FromStr>(place: &str) -> Result<T, StoreError> {
-    let broken = |_| StoreError::Broken(format!("etcd holds a row at {place:?}, not at a number"));
-    place.parse().map_err(broken)
+fn number_in<T: std::str::FromStr>(key_end: &str) -> Result<T, StoreError> {
+    let broken =
+        |_| StoreError::Broken(format!("etcd holds a row at {key_end:?}, not at a number"));
+    key_end.parse().map_err(broken)
 }
 
 #[cfg(test)]
@@ -245,20 +230,22 @@ mod tests {
 
     #[test]
     fn a_commit_has_no_more_operations_than_etcd_allows_and_no_key_twice() {
-        let keys = Keys::under("test");
+        let paths = KeyPaths::under("test");
         let holder = Instance::this_process();
-        let lease = |lease: u64| MovedRow::Lease {
-            lease,
-            start: lease,
-            end: lease + 1,
-            closed_at_ordinal: None,
-            purpose: Purpose::Lease,
-            holder: holder.clone(),
-            granted_at: Timestamp::UNIX_EPOCH,
-            closed_at: None,
+        let lease = |lease: u64| {
+            MovedRow::Lease(MovedLease {
+                lease,
+                start: lease,
+                end: lease + 1,
+                closed_at_ordinal: None,
+                purpose: Purpose::Lease,
+                holder: holder.clone(),
+                granted_at: Timestamp::UNIX_EPOCH,
+                closed_at: None,
+            })
         };
         let rows: Vec<MovedRow> = (0..250).chain(240..250).map(lease).collect();
-        let commits = commits(&keys, "links", &rows).unwrap();
+        let commits = commits(&paths, "links", &rows).unwrap();
         let sizes: Vec<usize> = commits.iter().map(|commit| commit.writes.len()).collect();
         // 119 leases and their holder, twice; then 12 leases, the holder again, and no lease twice.
         assert_eq!(sizes, [120, 120, 13]);
@@ -268,7 +255,7 @@ mod tests {
     #[test]
     fn rows_of_keys_are_refused_rather_than_left_out() {
         let row = MovedRow::Available { id: 1, key: "k".to_owned() };
-        let refusal = commits(&Keys::under("test"), "links", &[row]);
+        let refusal = commits(&KeyPaths::under("test"), "links", &[row]);
         assert!(matches!(refusal, Err(StoreError::Broken(_))));
     }
 }

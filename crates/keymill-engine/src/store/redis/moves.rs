@@ -1,0 +1,34 @@
+//! A keyspace that moves into or out of Redis: the rows that leave are in `export`, those that come in
+//! `import`.
+
+mod export;
+mod import;
+
+use async_trait::async_trait;
+
+use super::{RedisStore, over};
+use crate::store::{Created, MovedRow, MovedSpace, Moves, Rows, RowsPage, SpaceRecord, StoreError};
+
+#[async_trait]
+impl Moves for RedisStore {
+    async fn moved_rows(&self, page: &RowsPage) -> Result<Rows, StoreError> {
+        over!(self, |connection| self.rows_over(&connection, page))
+    }
+
+    async fn begin_import(&self, space: &MovedSpace) -> Result<Created, StoreError> {
+        over!(self, |connection| self.begin_over(&connection, space))
+    }
+
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+    ) -> Result<(), StoreError> {
+        over!(self, |connection| self.import_over(&connection, space, importing, rows))
+    }
+
+    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+        over!(self, |connection| self.finish_over(&connection, space))
+    }
+}
