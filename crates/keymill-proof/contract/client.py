@@ -6,6 +6,7 @@ would, so that an operation which the generator left out is missed here. Answers
 a field that the description lacks, or names otherwise, is an AttributeError.
 """
 
+import datetime
 import importlib
 import inspect
 import io
@@ -165,6 +166,30 @@ def imports_into_a_pool(api):
     assert sorted(row.key for row in used) == keys
 
 
+def administers_keyspaces_and_pools(api):
+    path = "/v1/spaces/{space}"
+    changed = api.call("patch", path, "contract-links", body={"horizon_seconds": 60}).parsed
+    assert (changed.horizon_seconds, changed.length) == (60, 7), changed
+    grown = api.call("post", path + "/grow", "contract-links", body={"length": 8}).parsed
+    assert grown.grown == [8], grown
+    filled = api.call("post", path + "/pool/fill", "contract-pool", body={"count": 10}).parsed
+    assert (filled.added, filled.left, filled.is_used_up) == (10, 0, False), filled
+    available = api.call("get", path + "/pool", "contract-pool", limit=5).parsed
+    assert len(available.keys) == 5 and available.next_, available
+    lines = File(payload=io.BytesIO(b"0000000\n"))
+    used = api.call("post", path + "/used-keys", "contract-links", body=lines).parsed
+    assert used.imported + used.refused_count == 1, used
+    plan = api.call("post", path + "/advance", "contract-links", body=File(payload=io.BytesIO()), to=3521614606208).parsed
+    assert plan.done is False and int(plan.next_) == 3521614606208, plan
+    is_problem(api.call("post", path + "/seal", "contract-links", confirm="links"), 400, "unconfirmed")
+    begin = datetime.datetime(2026, 11, 16, tzinfo=datetime.timezone.utc)
+    end = begin + datetime.timedelta(days=1)
+    bounds = api.call("get", path + "/bounds", "contract-ids", from_=begin, to=end)
+    assert bounds.parsed.first < bounds.parsed.last, bounds
+    store = api.call("get", "/v1/store").parsed
+    assert store.kind == "sqlite" and store.findings[0].verdict.value == "safe", store
+
+
 def reads_the_audit_and_the_health(api):
     leases = api.call("get", "/v1/leases", space="contract-links", limit=1).parsed.leases
     assert [lease.space for lease in leases] == ["contract-links"]
@@ -183,6 +208,7 @@ def main(url, description):
     digests(api)
     sets_reads_and_deletes_an_alias(api)
     imports_into_a_pool(api)
+    administers_keyspaces_and_pools(api)
     reads_the_audit_and_the_health(api)
 
 

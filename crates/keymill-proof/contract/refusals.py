@@ -8,10 +8,17 @@ that such refusals are few: nothing of an operation is tested by calls that are 
 import schemathesis
 
 TAKE = "POST /v1/spaces/{space}/keys"
+FILL = "POST /v1/spaces/{space}/pool/fill"
 
 DEPENDS_ON_MORE = {
     # Settings that contradict each other, or give too few keys to shuffle: alphabet to the power of length.
     "PUT /v1/spaces/{space}": {"bad_definition"},
+    # Lease sizes that contradict each other.
+    "PATCH /v1/spaces/{space}": {"bad_definition"},
+    # Not longer than the keys that there are, or a kind that cannot grow.
+    "POST /v1/spaces/{space}/grow": {"bad_definition"},
+    # Beyond the end of the keyspace, or keys of another one; `confirm` with another name.
+    "POST /v1/spaces/{space}/advance": {"bad_definition", "unconfirmed"},
     # Reserved, blocked, or belonging to another region; an owner of too many bytes, not characters.
     "PUT /v1/spaces/{space}/aliases/{alias}": {"bad_alias", "bad_owner"},
     # Not a URL, where the keyspace treats equivalent URLs as the same input; too many bytes, not characters.
@@ -23,8 +30,13 @@ DEPENDS_ON_MORE = {
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """Says what a valid take asks for in one place only, and asks for numbers where they are safe."""
-    if case.operation.label != TAKE or case.meta is None or not case.meta.generation.mode.is_positive:
+    """Says what a valid take asks for in one place only, and asks for numbers where they are safe. Keeps fills small:
+    they take time, and a pool that has all keys of its keyspace refuses more."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if case.operation.label == FILL and isinstance(case.body, dict):
+        case.body.update({name: min(count, 50) for name, count in case.body.items() if isinstance(count, int)})
+    if case.operation.label != TAKE:
         return
     body = case.body if isinstance(case.body, dict) else {}
     query = case.query or {}

@@ -93,19 +93,22 @@ impl Kind {
     }
 }
 
-/// What to do where a server cannot be had: CI fails; a developer is told, and goes on. MySQL 9 is not
-/// installed but fetched, and CI may go on without it when `./test` says that the archive could not be
-/// reached.
+/// What was started; nothing where this machine lacks it. CI fails then; a developer is told, and goes on. MySQL 9 is
+/// not installed but fetched, and CI may go on without it when `./test` says that the archive could not be reached.
 ///
 /// # Panics
 ///
 /// In CI.
-pub fn skip(missing: &Missing) {
-    let Missing(what) = missing;
+pub fn unless_missing<T>(started: Result<T, Missing>) -> Option<T> {
+    let Missing(what) = match started {
+        Ok(started) => return Some(started),
+        Err(missing) => missing,
+    };
     let is_set = |name: &str| std::env::var(name).is_ok_and(|value| value == "true");
     let excused = what == mysql::MISSING && is_set("KEYMILL_TEST_WITHOUT_MYSQL9");
     assert!(!is_set("CI") || excused, "{what} is missing, and CI must have it");
     eprintln!("\n*** NOT TESTED: {what} is missing on this machine ***\n");
+    None
 }
 
 /// A free port of this machine. Somebody may take it before it is used; nobody here does.

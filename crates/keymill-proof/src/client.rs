@@ -81,6 +81,12 @@ impl Client {
         self.request("POST", &path, &[("Accept", "text/plain")], b"")
     }
 
+    /// Makes a space, or changes what can be changed of it.
+    pub fn put_space(&mut self, space: &str, json: &str) -> io::Result<Answer> {
+        let path = format!("/v1/spaces/{space}");
+        self.request("PUT", &path, &[("Content-Type", "application/json")], json.as_bytes())
+    }
+
     /// Sends a request and reads the whole answer. After an error the connection is gone.
     pub fn request(
         &mut self,
@@ -209,6 +215,12 @@ impl Answer {
         let mut headers = self.headers.iter();
         let found = headers.find(|(found, _)| found.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The stable code of a problem; empty where the body has none.
+    pub fn code(&self) -> &str {
+        let code = self.text().split_once("\"code\":\"").map(|(_, rest)| rest);
+        code.and_then(|code| code.split('"').next()).unwrap_or_default()
     }
 
     /// The body's lines.

@@ -17,6 +17,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 /// How long a server may take to greet, and to stop.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
+/// Where a server listens that is not told where.
+const ANY_PORT: &str = "127.0.0.1:0";
+
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct ServerSpec {
@@ -31,18 +34,12 @@ pub struct ServerSpec {
 }
 
 impl ServerSpec {
-    /// A keymill on the SQLite store in `folder`, with a data directory of its own there.
-    pub fn keymill(folder: &Path, data_dir: &str) -> ServerSpec {
-        let store = format!("sqlite:{}", folder.join("keymill.db").display());
-        ServerSpec::keymill_on(&store, folder, data_dir)
-    }
-
     /// A keymill on a store, with a data directory of its own in `folder`.
-    pub fn keymill_on(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
+    pub fn keymill(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
         let args = [
             "serve",
             "--listen",
-            "127.0.0.1:0",
+            ANY_PORT,
             "--store",
             store,
             "--data-dir",
@@ -56,6 +53,22 @@ impl ServerSpec {
         }
     }
 
+    /// A program that greets and does nothing else.
+    #[cfg(test)]
+    pub(crate) fn idle(folder: &Path) -> ServerSpec {
+        ServerSpec::shell(folder, "echo '  listening  http://127.0.0.1:9' >&2; exec sleep 60")
+    }
+
+    #[cfg(test)]
+    fn shell(folder: &Path, script: &str) -> ServerSpec {
+        ServerSpec {
+            binary: PathBuf::from("/bin/sh"),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            env: Vec::new(),
+            log: folder.join("shell.log"),
+        }
+    }
+
     /// The same with one more argument.
     pub fn arg(mut self, arg: impl Into<String>) -> ServerSpec {
         self.args.push(arg.into());
@@ -66,6 +79,33 @@ impl ServerSpec {
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> ServerSpec {
         self.env.push((name.into(), value.into()));
         self
+    }
+
+    /// The same with a sign of life every so many seconds, at which it notices what others did: often, or so rarely
+    /// that the other ways of noticing have to do.
+    pub fn heartbeat(self, seconds: f32) -> ServerSpec {
+        self.env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", seconds.to_string())
+    }
+
+    /// The same at an address that is known.
+    pub fn listen(mut self, address: SocketAddr) -> ServerSpec {
+        let listen = self.args.iter_mut().find(|arg| *arg == ANY_PORT);
+        *listen.expect("it listens on any port") = address.to_string();
+        self
+    }
+
+    /// Starts a server and waits until it has greeted.
+    ///
+    /// # Panics
+    ///
+    /// With the log, when the server does not greet within 20 seconds.
+    pub fn start(&self) -> Server {
+        self.try_start().unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Starts a server; what it said instead of a greeting is the error.
+    pub fn try_start(&self) -> Result<Server, String> {
+        Server::try_start(self)
     }
 }
 
@@ -81,17 +121,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it has greeted.
-    ///
-    /// # Panics
-    ///
-    /// With the log, when the server does not greet within 20 seconds.
-    pub fn start(spec: &ServerSpec) -> Server {
-        Server::try_start(spec).unwrap_or_else(|problem| panic!("{problem}"))
-    }
-
-    /// Starts a server; what it said instead of a greeting is the error.
-    pub fn try_start(spec: &ServerSpec) -> Result<Server, String> {
+    fn try_start(spec: &ServerSpec) -> Result<Server, String> {
         let name = spec.binary.display();
         let log = OpenOptions::new().create(true).append(true).open(&spec.log);
         let log = log.map_err(|error| format!("cannot write {}: {error}", spec.log.display()))?;
@@ -283,32 +313,19 @@ mod tests {
     #[test]
     fn a_server_that_ends_at_once_is_reported_with_its_words() {
         let folder = tempfile::tempdir().unwrap();
-        let spec = shell(folder.path(), "echo no luck >&2; exit 3");
-        let problem = Server::try_start(&spec).unwrap_err();
+        let spec = ServerSpec::shell(folder.path(), "echo no luck >&2; exit 3");
+        let problem = spec.try_start().unwrap_err();
         assert!(problem.contains("no luck"), "{problem}");
     }
 
     #[test]
     fn a_dropped_server_is_gone_even_when_it_was_paused() {
         let folder = tempfile::tempdir().unwrap();
-        let spec = shell(
-            folder.path(),
-            "echo '  listening  http://127.0.0.1:9' >&2; exec cat /dev/zero >/dev/null",
-        );
-        let server = Server::start(&spec);
+        let server = ServerSpec::idle(folder.path()).start();
         let process = PathBuf::from(format!("/proc/{}", server.pid()));
         assert!(process.exists());
         server.pause();
         drop(server);
         assert!(!process.exists());
-    }
-
-    fn shell(folder: &Path, script: &str) -> ServerSpec {
-        ServerSpec {
-            binary: PathBuf::from("/bin/sh"),
-            args: vec!["-c".to_owned(), script.to_owned()],
-            env: Vec::new(),
-            log: folder.join("shell.log"),
-        }
     }
 }

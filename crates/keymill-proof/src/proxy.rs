@@ -70,6 +70,20 @@ impl Proxy {
         Proxy { port, shared }
     }
 
+    /// A proxy to the server that a store's URL names, and the URL through it.
+    ///
+    /// # Panics
+    ///
+    /// When the URL names no port.
+    pub fn before(url: &str) -> (Proxy, String) {
+        let after = url.rsplit_once(':').and_then(|(_, after)| after.split('/').next());
+        let port = after.and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("{url} names no port"));
+        let proxy = Proxy::start(port);
+        let through = url.replace(&format!(":{port}"), &format!(":{}", proxy.port));
+        (proxy, through)
+    }
+
     /// Where it listens.
     pub fn port(&self) -> u16 {
         self.port

@@ -1,32 +1,27 @@
-//! Torture: servers on one store, callers who take keys of them, and a nemesis who kills,
-//! pauses and stops the servers meanwhile.
+//! Torture: servers on one store, callers who take keys of them, and harm meanwhile.
 //!
-//! The tests and the binary `torture` run it. A run ends when everything aimed at was reached,
-//! or with its time; the callers' keys are then compared, each with every other.
+//! The tests and the binary `torture` run it. A run ends when everything aimed at was reached, or with its time.
 
-mod caller;
-mod fleet;
-mod nemesis;
-
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use caller::Caller;
-use fleet::Fleet;
-use nemesis::{Deed, Nemesis};
+use fastrand::Rng;
 
-use crate::backend::Backend;
-use crate::checker::{Checker, Report};
+use crate::caller::Caller;
 use crate::client::Client;
+use crate::fleet::Fleet;
+use crate::harm::{Deed, Harm, Plan};
+use crate::load::Load;
 use crate::process::ServerSpec;
+use crate::received::Received;
+use crate::take::HttpTake;
 
-/// How often a run looks whether it has reached what it aims at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long most callers wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// One caller in four waits so long only, and so gives up on servers that are paused.
+const IMPATIENCE: Duration = Duration::from_millis(200);
 
 /// A run, before it begins.
-#[derive(Clone)]
 pub struct Torture {
     /// The servers, which should share a store.
     pub servers: Vec<ServerSpec>,
@@ -38,42 +33,39 @@ pub struct Torture {
     /// by default, so that many are under way when a server is killed.
     pub space_body: String,
     /// How many keys to receive.
-    pub keys: u64,
-    /// Kills (`SIGKILL`); a killed server is down for a time and then started again.
-    pub kills: Harm,
-    /// Pauses (`SIGSTOP`, `SIGCONT`).
-    pub pauses: Harm,
-    /// Orderly stops (`SIGTERM`), which give leases back; then it starts again.
-    pub stops: Harm,
-    /// Kills of the store's own server, where there is one.
-    pub store_kills: Harm,
-    /// That server.
-    pub store: Option<Store>,
+    pub keys: usize,
+    /// What is done to the servers, and to their store's.
+    pub plan: Plan,
     /// Whether to end with the first duplicate, as a run that expects one can.
     pub until_duplicate: bool,
     /// The end in any case.
     pub time_max: Duration,
-    /// What the nemesis does follows from it.
+    /// What callers and harm do by chance follows from it.
     pub seed: u64,
 }
 
-/// The store's server, which the nemesis may harm.
-pub type Store = Arc<Mutex<Box<dyn Backend>>>;
-
-/// One thing that the nemesis does to servers, again and again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Harm {
-    /// How often, at least; never where it is 0.
-    pub count: u32,
-    /// How long it waits in between.
-    pub every: Range<Duration>,
-    /// How long it lasts: the pause, or how long the server stays down.
-    pub lasting: Range<Duration>,
+/// What a run came to.
+pub struct Report {
+    /// What callers received.
+    pub received: Received,
+    /// How often each harm was done.
+    pub done: Vec<(Deed, u32)>,
+    /// Whether the run did all that it was to do.
+    pub is_reached: bool,
+    /// How long the callers were at work.
+    pub time: Duration,
+    /// The seed of the run.
+    pub seed: u64,
 }
 
 impl Torture {
     /// A run against these servers, of the size that a test can afford.
     pub fn new(servers: Vec<ServerSpec>) -> Torture {
+        let harms = vec![
+            Harm::new(Deed::Kill, 20, 150..300, 0..100),
+            Harm::new(Deed::Pause, 20, 150..300, 50..400),
+            Harm::new(Deed::Stop, 5, 500..900, 0..50),
+        ];
         Torture {
             servers,
             callers: 12,
@@ -81,11 +73,7 @@ impl Torture {
             space_body: r#"{"lease_size_min":500,"lease_size_max":5000,"horizon_seconds":1}"#
                 .to_owned(),
             keys: 3_000_000,
-            kills: Harm::new(20, 150..300, 0..100),
-            pauses: Harm::new(20, 150..300, 50..400),
-            stops: Harm::new(5, 500..900, 0..50),
-            store_kills: Harm::none(),
-            store: None,
+            plan: Plan { harms, store: None },
             until_duplicate: false,
             time_max: Duration::from_secs(90),
             seed: 1,
@@ -98,109 +86,70 @@ impl Torture {
     ///
     /// With its log, when a server does not start, stop or make the space.
     pub fn run(&self) -> Report {
-        let fleet = Fleet::start(&self.servers);
-        self.make_space(&fleet);
-        let received = Received::default();
+        let fleet = Fleet::start(self.servers.clone());
+        let made = Client::new(fleet.hold(0).address()).put_space(&self.space, &self.space_body);
+        let made = made.expect("a server that greeted answers");
+        assert!(matches!(made.status, 200 | 201), "cannot make the space: {}", made.text());
         let begin = Instant::now();
-        let mut report = Report::default();
-        std::thread::scope(|scope| {
-            let _end = fleet.end_when_dropped();
-            let (fleet, received) = (&fleet, &received);
-            let callers: Vec<_> = (0..self.callers)
-                .map(|number| {
-                    let caller = Caller::new(number, self, fleet, received);
-                    scope.spawn(|| caller.run())
-                })
-                .collect();
-            let deeds = Deed::ALL.map(|deed| {
-                let nemesis = Nemesis::new(deed, self, fleet);
-                let done = nemesis.done.clone();
-                let thread = scope.spawn(|| nemesis.run());
-                (deed, done, thread)
+        let mut counts = Vec::new();
+        let callers = (0..self.callers).map(|number| self.caller(number));
+        let received = Load::of(callers).seed(self.seed).run(&fleet, |run| {
+            counts = self.plan.run(run, self.time_max, |is_done| {
+                let is_found = || run.received().duplicated() > 0;
+                is_done && run.keys() >= self.keys || self.until_duplicate && is_found()
             });
-            loop {
-                let reached = deeds.iter().all(|(deed, done, _)| {
-                    done.load(Ordering::Relaxed) >= deed.harm_of(self).count
-                });
-                let reached = reached && received.keys.load(Ordering::Relaxed) >= self.keys;
-                let over = begin.elapsed() >= self.time_max;
-                if reached || over || self.until_duplicate && received.has_duplicates() {
-                    fleet.end();
-                }
-                if fleet.wait(LOOK_EVERY) {
-                    break;
-                }
-            }
-            for (deed, done, thread) in deeds {
-                thread.join().expect("the nemesis comes to its end");
-                *deed.count_in(&mut report) = done.load(Ordering::Relaxed);
-            }
-            for caller in callers {
-                report.absorb(&caller.join().expect("a caller comes to its end"));
-            }
         });
-        report.time = begin.elapsed();
-        report.seed = self.seed;
-        fleet.stop();
-        let mut checker = received.checker.into_inner().expect("no caller panicked");
-        checker.finish(&mut report);
-        report
+        let time = begin.elapsed();
+        // Those with a fault need not stop well.
+        if !self.until_duplicate {
+            fleet.each().for_each(|mut server| server.stop());
+        }
+        Report {
+            is_reached: received.len() >= self.keys && self.plan.is_done(counts.iter().copied()),
+            done: self.plan.harms.iter().map(|harm| harm.deed).zip(counts).collect(),
+            received,
+            time,
+            seed: self.seed,
+        }
     }
 
-    /// Whether a run did all that this one was to do.
-    pub fn is_reached_by(&self, report: &Report) -> bool {
-        report.keys >= self.keys
-            && report.kills >= self.kills.count
-            && report.pauses >= self.pauses.count
-            && report.stops >= self.stops.count
-            && report.store_kills >= self.store_kills.count
-    }
-
-    fn make_space(&self, fleet: &Fleet) {
-        let mut client = Client::new(fleet.address(0).expect("it has just started"));
-        let path = format!("/v1/spaces/{}", self.space);
-        let json = [("Content-Type", "application/json")];
-        let answer = client
-            .request("PUT", &path, &json, self.space_body.as_bytes())
-            .expect("a server that greeted answers");
-        let made = matches!(answer.status, 200 | 201);
-        assert!(made, "cannot make {path}: {}", answer.text());
+    /// Takes keys, one or many at a time, of one server after another or always of the same: so all servers meet
+    /// all callers, and a paused one does not bring all to a halt.
+    fn caller(&self, number: usize) -> Caller<'_> {
+        let patience = if number % 4 == 2 { IMPATIENCE } else { PATIENCE };
+        let caller = Caller::over(move |address| {
+            HttpTake::new(address, &self.space).time_max(patience).gets_single_keys()
+        });
+        let stays = number % 2 == 1;
+        let caller = if stays { caller.of(number / 2 % self.servers.len()) } else { caller };
+        caller.takes_by(batch)
     }
 }
 
-impl Harm {
-    /// So many times, every so many milliseconds, lasting so many.
-    pub fn new(count: u32, every: Range<u64>, lasting: Range<u64>) -> Harm {
-        let times = |range: Range<u64>| {
-            Duration::from_millis(range.start)..Duration::from_millis(range.end)
-        };
-        Harm { count, every: times(every), lasting: times(lasting) }
-    }
-
-    /// Never.
-    pub fn none() -> Harm {
-        Harm::new(0, 0..1, 0..1)
+/// The size of a take: half of them single, most others small, now and then more than a lease holds.
+fn batch(rng: &mut Rng) -> u32 {
+    match rng.u32(0..32) {
+        0..16 => 1,
+        16 => rng.u32(1_000..10_000),
+        _ => rng.u32(1..100),
     }
 }
 
-/// What all callers received so far.
-#[derive(Debug, Default)]
-struct Received {
-    keys: AtomicU64,
-    checker: Mutex<Checker>,
+impl Report {
+    /// How often something was done.
+    pub fn done(&self, deed: Deed) -> u32 {
+        self.done.iter().filter(|done| done.0 == deed).map(|done| done.1).sum()
+    }
 }
 
-impl Received {
-    /// Takes in the keys of an answer, one a line.
-    fn add<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> u64 {
-        let mut checker = self.checker.lock().expect("no caller panicked");
-        let before = checker.len();
-        keys.for_each(|key| checker.add(key));
-        (checker.len() - before) as u64
-    }
-
-    fn has_duplicates(&self) -> bool {
-        let mut checker = self.checker.lock().expect("no caller panicked");
-        checker.duplicates(|_, _| {}) > 0
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<14} {}", "valid", self.received.duplicated() == 0)?;
+        write!(f, "{}", self.received)?;
+        for (deed, count) in &self.done {
+            writeln!(f, "{:<14} {count}", format!("{deed:?}"))?;
+        }
+        writeln!(f, "{:<14} {:.1} s", "time", self.time.as_secs_f64())?;
+        write!(f, "{:<14} {}", "seed", self.seed)
     }
 }

@@ -10,14 +10,14 @@ mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 }
 
-use lease::{Draw, Leases};
+use lease::{Draw, LeasePair};
 use loom::sync::Arc;
 use loom::thread;
 
 #[test]
 fn two_draws_never_share_an_ordinal_across_the_swap_of_leases() {
     explore(|| {
-        let leases = Arc::new(Leases::new());
+        let leases = Arc::new(LeasePair::new());
         assert!(leases.offer(0..2));
         leases.draw(1);
         assert!(leases.offer(10..12));
@@ -37,7 +37,7 @@ fn two_draws_never_share_an_ordinal_across_the_swap_of_leases() {
 #[test]
 fn a_draw_that_slept_through_a_refill_of_its_slot_draws_nothing_stale() {
     explore(|| {
-        let leases = Arc::new(Leases::new());
+        let leases = Arc::new(LeasePair::new());
         assert!(leases.offer(0..1));
         let sleeper = {
             let leases = leases.clone();
@@ -65,7 +65,7 @@ fn a_draw_that_slept_through_a_refill_of_its_slot_draws_nothing_stale() {
 #[test]
 fn a_seal_and_a_draw_share_nothing_and_lose_nothing() {
     explore(|| {
-        let leases = Arc::new(Leases::new());
+        let leases = Arc::new(LeasePair::new());
         assert!(leases.offer(0..2));
         leases.draw(1);
         assert!(leases.offer(10..11));
@@ -84,7 +84,7 @@ fn a_seal_and_a_draw_share_nothing_and_lose_nothing() {
 #[test]
 fn an_offer_is_seen_whole_or_not_at_all() {
     explore(|| {
-        let leases = Arc::new(Leases::new());
+        let leases = Arc::new(LeasePair::new());
         let drawer = {
             let leases = leases.clone();
             thread::spawn(move || drawn(&leases, 3))
@@ -103,7 +103,7 @@ fn explore(case: impl Fn() + Sync + Send + 'static) {
     model.check(case);
 }
 
-fn drawn(leases: &Leases, wanted: u64) -> Vec<u64> {
+fn drawn(leases: &LeasePair, wanted: u64) -> Vec<u64> {
     match leases.draw(wanted) {
         Draw::Drawn { ordinals, .. } => ordinals.collect(),
         Draw::Dry | Draw::Sealed => Vec::new(),

@@ -9,13 +9,14 @@
 //!   are revoked, expired, or lost with the store.
 //! - Tokens of the store that were not read for `tokens_max_age` admit nobody: they may have been revoked.
 
+mod caller;
 pub mod issue;
 pub mod limits;
+pub mod listed;
 pub mod rights;
 pub mod secret_text;
 mod table;
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,12 +28,13 @@ use keymill_engine::operations::{
     KnownTokens, Service, ServiceError, TokenRecord, check_token_name,
 };
 
+use caller::ANONYMOUS;
+pub use caller::{Caller, Counted};
 use limits::{AddressLimits, Exceeded};
 use rights::{Grants, Right};
+use secret_text::TokenHash;
 use table::{Token, TokenTable};
 
-/// What callers without a token are recorded as, once there are tokens. No token has this name.
-const ANONYMOUS: &str = "anonymous";
 /// How often unknown tokens may have the list read again.
 const REREAD_EVERY: Duration = Duration::from_secs(1);
 /// How long tokens are relied on while the store is unreachable, where nothing else is set.
@@ -63,6 +65,17 @@ pub struct AccessSettings {
     pub address_limits: Option<Arc<AddressLimits>>,
 }
 
+/// Who may do what, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessSummary {
+    /// Whether callers need tokens.
+    pub is_on: bool,
+    /// How many tokens are valid.
+    pub tokens: usize,
+    /// What callers without one may do.
+    pub anonymous: Vec<String>,
+}
+
 /// The tokens as they were last read.
 #[derive(Debug)]
 struct Known {
@@ -74,14 +87,6 @@ struct Known {
     read_at: Instant,
     /// The revision of the store's list.
     revision: u64,
-}
-
-/// Who sends a request.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    token: Option<Arc<Token>>,
-    /// Whether callers are told apart at all.
-    is_on: bool,
 }
 
 /// Why a request is not admitted.
@@ -127,7 +132,12 @@ impl Access {
         self.known.load().is_on
     }
 
-    /// The names of the tokens that the settings have.
+    /// The tokens that the settings have.
+    pub fn configured(&self) -> Vec<TokenRecord> {
+        self.settings.load().tokens.clone()
+    }
+
+    /// Their names.
     pub fn configured_names(&self) -> Vec<String> {
         self.settings.load().tokens.iter().map(|token| token.name.clone()).collect()
     }
@@ -137,9 +147,27 @@ impl Access {
         self.known.load().records.iter().any(|token| token.name == name)
     }
 
-    /// Replaces the settings.
-    pub fn set(&self, settings: AccessSettings) {
+    /// What they are, in a few words.
+    pub fn summary(&self) -> AccessSummary {
+        let (known, settings) = (self.known.load(), self.settings.load());
+        let now = Timestamp::now();
+        let tokens = known.records.iter().chain(&settings.tokens);
+        let lives = |token: &&TokenRecord| token.expires_at.is_none_or(|end| now < end);
+        AccessSummary {
+            is_on: known.is_on,
+            tokens: tokens.filter(lives).count(),
+            anonymous: settings.anonymous.texts(),
+        }
+    }
+
+    /// Replaces the settings. Limits that are unchanged go on counting.
+    pub fn set(&self, mut settings: AccessSettings) {
         let _replacing = self.replacing.lock().expect("nothing panics while it is held");
+        let before = self.settings.load().address_limits.clone();
+        let rate = |limits: &Option<Arc<AddressLimits>>| limits.as_ref().map(|it| it.rate());
+        if rate(&before) == rate(&settings.address_limits) {
+            settings.address_limits = before;
+        }
         self.settings.store(Arc::new(settings));
         let known = self.known.load();
         self.update(known.records.clone(), known.is_on, known.read_at, known.revision);
@@ -187,43 +215,75 @@ impl Access {
         address: impl Fn() -> Option<IpAddr>,
     ) -> Result<Caller, Denied> {
         let known = self.known.load();
+        let caller = if known.is_on {
+            let hash = |text| secret_text::hash_unchecked(text).ok_or(Denied::NotAToken);
+            let hash = bearer.map(hash).transpose()?;
+            let token = self.find(&known, hash.as_ref(), certificate);
+            let is_mistyped = || bearer.is_some_and(|text| !secret_text::is_checked(text));
+            let token = token.map_err(|denied| match denied {
+                Denied::UnknownToken if is_mistyped() => Denied::NotAToken,
+                denied => denied,
+            });
+            Caller { token: token?, is_on: true }
+        } else {
+            Caller::nobody(false)
+        };
+        self.allow(&caller, need, address)?;
+        Ok(caller)
+    }
+
+    /// Who is at the other end of a connection that shows its token once, by the hash of that. It is asked again
+    /// for what comes later, because a token may be revoked or expire. What the caller may do is for
+    /// [`Access::allow`].
+    pub fn recognize(
+        &self,
+        hash: Option<&TokenHash>,
+        certificate: &[String],
+    ) -> Result<Caller, Denied> {
+        let known = self.known.load();
         if !known.is_on {
-            self.count_request(&address)?;
-            return Ok(Caller { token: None, is_on: false });
+            return Ok(Caller::nobody(false));
         }
-        let token = self.find(&known, bearer, certificate)?;
+        Ok(Caller { token: self.find(&known, hash, certificate)?, is_on: true })
+    }
+
+    /// Refuses what a caller may not do. A request of one that has no token is counted by its address.
+    #[inline]
+    pub fn allow(
+        &self,
+        caller: &Caller,
+        need: Option<(Right, Option<&str>)>,
+        address: impl Fn() -> Option<IpAddr>,
+    ) -> Result<(), Denied> {
         let allows = |grants: &Grants| match need {
             Some((right, space)) => grants.allow(right, space),
             None => true,
         };
-        match &token {
-            Some(token) if allows(&token.grants) => {}
+        match &caller.token {
+            Some(token) if allows(&token.grants) => return Ok(()),
             Some(_) => return Err(Denied::NotAllowed),
-            None => {
+            None if caller.is_on => {
                 let settings = self.settings.load();
                 if settings.anonymous.is_empty() || !allows(&settings.anonymous) {
                     return Err(Denied::NoToken);
                 }
-                self.count_request(&address)?;
             }
+            None => {}
         }
-        Ok(Caller { token, is_on: true })
+        self.count_request(&address)
     }
 
     fn find(
         &self,
         known: &Known,
-        bearer: Option<&[u8]>,
+        hash: Option<&TokenHash>,
         certificate: &[String],
     ) -> Result<Option<Arc<Token>>, Denied> {
         let now = Timestamp::now();
-        let token = match bearer {
+        let token = match hash {
             None if certificate.is_empty() => return Ok(None),
             None => known.table.find_certificate(certificate, now),
-            Some(bearer) => {
-                let hash = secret_text::hash(bearer).ok_or(Denied::NotAToken)?;
-                Some(known.table.find(&hash, now).ok_or(Denied::UnknownToken)?)
-            }
+            Some(hash) => Some(known.table.find(hash, now).ok_or(Denied::UnknownToken)?),
         };
         if token.is_some_and(|token| token.is_on_record)
             && known.read_at.elapsed() > self.settings.load().tokens_max_age
@@ -255,48 +315,14 @@ impl Access {
     }
 }
 
-impl Caller {
-    /// Somebody who needs no right for what they ask.
-    pub fn nobody(is_on: bool) -> Caller {
-        Caller { token: None, is_on }
-    }
-
-    /// The name that its acts are on record by: the token's, and below it what the caller says itself. Only
-    /// those who may administer a keyspace act for others. Callers without a token share a name, so that they
-    /// cannot pass for one that has.
-    pub fn name<'a>(&self, said: &'a str, space: &str) -> Cow<'a, str> {
-        match &self.token {
-            None if !self.is_on => said.into(),
-            None if said.is_empty() => ANONYMOUS.into(),
-            None => format!("{ANONYMOUS}/{said}").into(),
-            Some(token) if said.is_empty() => token.name.to_string().into(),
-            Some(token) if token.grants.allow(Right::Admin, Some(space)) => said.into(),
-            Some(token) => format!("{}/{said}", token.name).into(),
-        }
-    }
-
-    /// The name of its token.
-    pub fn token_name(&self) -> Option<&str> {
-        self.token.as_ref().map(|token| &*token.name)
-    }
-
-    /// Whether it may do something. Without tokens everybody may do everything.
-    pub fn may(&self, right: Right, space: Option<&str>) -> bool {
-        match &self.token {
-            Some(token) => token.grants.allow(right, space),
-            None => !self.is_on,
-        }
-    }
-
-    /// Counts keys that are about to be taken, or refuses them.
-    #[inline]
-    pub fn spend(&self, keys: u32) -> Result<(), Exceeded> {
-        self.token.as_ref().map_or(Ok(()), |token| token.limits.spend(keys))
-    }
-}
-
 /// Refuses what cannot be the name of a token.
 pub fn check_name(name: &str) -> Result<(), ServiceError> {
+    // As a part of a path, clients would resolve these before they send them.
+    if matches!(name, "." | "..") {
+        return Err(ServiceError::BadToken(format!(
+            "`{name}` cannot be the name of a token: it would not arrive as part of a URL"
+        )));
+    }
     if name == ANONYMOUS {
         return Err(ServiceError::BadToken(format!(
             "`{ANONYMOUS}` cannot be the name of a token: callers without one are recorded by it"
@@ -317,40 +343,4 @@ impl Default for AccessSettings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_that_was_read_before_a_change_does_not_undo_it() {
-        let access = Access::new(AccessSettings::default());
-        assert!(!access.is_on());
-        let list = |revision, names: &[&str], rolled_back| KnownTokens {
-            revision,
-            tokens: names.iter().map(|name| record(name)).collect(),
-            ever: revision > 0,
-            rolled_back,
-        };
-        access.learn(list(2, &["old", "new"], false));
-        access.learn(list(3, &["new"], false));
-        access.learn(list(2, &["old", "new"], false));
-        assert!(!access.is_on_record("old") && access.is_on_record("new"), "revoked at 3");
-        access.learn(list(1, &["old"], true));
-        assert!(access.is_on_record("old"), "a store that was rolled back is what there is");
-        access.set(AccessSettings::default());
-        assert!(access.is_on() && access.is_on_record("old"));
-    }
-
-    fn record(name: &str) -> TokenRecord {
-        TokenRecord {
-            name: name.to_owned(),
-            secrets: Vec::new(),
-            allow: vec!["take:*".to_owned()],
-            expires_at: None,
-            rate: None,
-            quota: None,
-            certificate: None,
-            created_at: Timestamp::now(),
-            created_by: "test".to_owned(),
-        }
-    }
-}
+mod tests;

@@ -23,6 +23,7 @@ mod progress;
 mod reload;
 mod secret;
 mod serve;
+mod site;
 mod space;
 mod store;
 mod take;
@@ -39,11 +40,14 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use keymill_engine::operations::{Finding, OpenedStore, Opening, Service, ServiceError};
 
-use crate::config::{self as settings, Config, SecretUse, WrongUsage};
+use crate::config::{self as settings, Config, Remote, SecretUse, WrongUsage};
 use alias::AliasCommand;
 use args::{Args, Command};
 use pool::PoolCommand;
+use site::{Via, refusal};
 use space::args::SpaceCommand;
+use store::StoreCommand;
+use token::TokenCommand;
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
@@ -70,6 +74,7 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    refuse_server(&args)?;
     if let Command::Completions { shell } = args.command {
         // Into memory first, because clap panics if it cannot write.
         let mut script = Vec::new();
@@ -83,6 +88,10 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.quiet {
         output::be_quiet();
     }
+    if let Command::Token(TokenCommand::Generate(args)) = args.command {
+        // Before the settings are read: they may lack the very token that is made for them.
+        return token::generate::run(args);
+    }
     let mut flags = args.flags();
     flags.secret_use = secret_use(&args.command);
     if let Command::Config(command) = args.command {
@@ -93,9 +102,13 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         let log = log::start(settings::log_format(&flags));
         return serve::run(Config::load(&flags)?, flags, log).await;
     }
+    if let Some(remote) = Remote::load(&flags)? {
+        return run_command(args.command, &Via::Server(remote)).await;
+    }
     let mut config = Config::load(&flags)?;
+    config.creates_store = creates_store(&args.command);
     let unread = config.secret_unread.take();
-    let ran = run_command(args.command, config).await;
+    let ran = run_command(args.command, &Via::Store(Box::new(config))).await;
     // Where the secret was needed after all, what kept it from being read is the reason of the failure.
     ran.map_err(|error| {
         let needed = matches!(
@@ -107,20 +120,20 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a command that does one thing, and ends.
-async fn run_command(command: Command, config: Config) -> anyhow::Result<ExitCode> {
+async fn run_command(command: Command, via: &Via) -> anyhow::Result<ExitCode> {
     match command {
         Command::Take { space, count, caller, json } => {
-            take::run(config, space, count, caller, json).await
+            take::run(via, space, count, caller, json).await
         }
-        Command::Explain { space, key, json } => explain::run(config, &space, &key, json).await,
-        Command::Space(command) => space::run(config, command).await,
-        Command::Alias(command) => alias::run(config, command).await,
-        Command::Pool(command) => pool::run(config, command).await,
-        Command::Audit(command) => audit::run(config, command).await,
-        Command::Store(command) => store::run(config, command).await,
-        Command::Secret(command) => secret::run(config, command).await,
-        Command::Digest(args) => digest::run(config, args).await,
-        Command::Token(command) => token::run(config, command).await,
+        Command::Explain { space, key, json } => explain::run(via, &space, &key, json).await,
+        Command::Space(command) => space::run(via, command).await,
+        Command::Alias(command) => alias::run(via, command).await,
+        Command::Pool(command) => pool::run(via, command).await,
+        Command::Audit(command) => audit::run(via, command).await,
+        Command::Store(command) => store::run(via, command).await,
+        Command::Secret(command) => secret::run(via.config()?, command).await,
+        Command::Digest(args) => digest::run(via, args).await,
+        Command::Token(command) => token::run(via, command).await,
         Command::Serve { .. }
         | Command::Config(_)
         | Command::Completions { .. }
@@ -128,6 +141,38 @@ async fn run_command(command: Command, config: Config) -> anyhow::Result<ExitCod
             unreachable!("handled above")
         }
     }
+}
+
+/// Refuses a server for a command that cannot work through one. The variable is refused only where somebody could
+/// take the store here for the server's.
+fn refuse_server(args: &Args) -> anyhow::Result<()> {
+    let (why, is_about_store) = match &args.command {
+        Command::Serve { .. } => ("`serve` is itself the server", false),
+        Command::Config(_) => ("`config` reads the settings on this machine", false),
+        Command::Completions { .. } | Command::Man { .. } => {
+            ("completions and manuals come with this program", false)
+        }
+        Command::Token(TokenCommand::Generate(_)) => (
+            "`token generate` makes a token for a settings file; `token create` works through a server",
+            false,
+        ),
+        Command::Store(StoreCommand::Migrate) => {
+            ("`store migrate` changes the schema, for which it needs the database itself", true)
+        }
+        Command::Secret(_) => ("the secret never goes through a server", true),
+        _ => return Ok(()),
+    };
+    let beside = if is_about_store { "; run it where the store can be opened, and" } else { ";" };
+    let flags = args.flags();
+    let names_store = flags.store.is_some() || flags.data_dir.is_some();
+    let problem = match flags.server {
+        Some(_) => format!("{why}{beside} leave out --server"),
+        None if is_about_store && !names_store && Remote::in_environment().is_some() => {
+            format!("{why}{beside} unset KEYMILL_SERVER")
+        }
+        None => return Ok(()),
+    };
+    Err(WrongUsage(problem).into())
 }
 
 /// How a command uses the secret. Only commands that make keys, or turn keys into numbers, need it; those
@@ -152,6 +197,20 @@ fn secret_use(command: &Command) -> SecretUse {
     }
 }
 
+/// Whether a command creates the store if there is none. The others have nothing to do in a new one: for them, a path
+/// that was mistyped must not become a store.
+fn creates_store(command: &Command) -> bool {
+    match command {
+        Command::Take { .. } | Command::Serve { .. } | Command::Digest(_) => true,
+        Command::Store(command) => !matches!(command, StoreCommand::Check { .. }),
+        Command::Space(command) => {
+            matches!(command, SpaceCommand::Create { .. } | SpaceCommand::Import { .. })
+        }
+        Command::Token(command) => matches!(command, TokenCommand::Create { .. }),
+        _ => false,
+    }
+}
+
 /// Turns the refusal of an argument into wrong usage.
 fn usage<T>(checked: Result<T, impl std::fmt::Display>) -> anyhow::Result<T> {
     checked.map_err(|problem| WrongUsage(problem.to_string()).into())
@@ -160,48 +219,32 @@ fn usage<T>(checked: Result<T, impl std::fmt::Display>) -> anyhow::Result<T> {
 /// Prints what went wrong, and returns an exit code by which scripts can tell failures apart.
 fn fail(error: &anyhow::Error) -> ExitCode {
     log::say_failure(&format!("{error:#}"));
-    if error.is::<WrongUsage>() {
-        return ExitCode::from(2);
-    }
-    let code = match error.downcast_ref::<ServiceError>() {
-        Some(
-            ServiceError::BadCount { .. }
-            | ServiceError::BadCaller { .. }
-            | ServiceError::BadOwner { .. }
-            | ServiceError::BadToken(_),
-        ) => 2,
-        Some(
-            ServiceError::Exhausted { .. }
-            | ServiceError::PoolEmpty { .. }
-            | ServiceError::Sealed(_),
-        ) => 4,
-        Some(ServiceError::Taken { .. }) => 6,
-        Some(ServiceError::RolledBack(_)) => 5,
-        Some(
-            ServiceError::StoreUnavailable(_)
-            | ServiceError::NoKeysReady { .. }
-            | ServiceError::NoWorker(_)
-            | ServiceError::PoolFilling { .. },
-        ) => 3,
-        _ => 1,
-    };
-    ExitCode::from(code)
+    ExitCode::from(refusal::exit_code(error))
 }
 
 /// Opens the store that the settings name, and creates the data directory if it is missing. Commands
 /// that only read may use an unsafe store.
 async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<OpenedStore> {
+    let (existing, existing_only) = (config.require_existing, !config.creates_store);
+    let secret_given = config.secret_given && !config.new_store && !existing;
+    let create = opening.create && !existing && !existing_only && !secret_given;
+    let opening = Opening { create, secret_given, existing_only, ..opening };
+    if config.creates_store {
+        make_data_dir(config)?;
+    }
+    let store = OpenedStore::open(&config.store, opening).await?;
+    // Not before the store was found: the folder may have been mistyped.
+    make_data_dir(config)?;
+    Ok(store)
+}
+
+/// Makes the data directory, for its owner alone, because it may hold the secret.
+fn make_data_dir(config: &Config) -> anyhow::Result<()> {
     let data_dir = &config.data_dir;
-    // Only its owner may read it, because it may hold the secret.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
     made.with_context(|| {
         format!("cannot create the data directory {}; set --data-dir", data_dir.display())
-    })?;
-    let existing = config.require_existing;
-    let secret_given = config.secret_given && !config.new_store && !existing;
-    let create = opening.create && !existing && !secret_given;
-    let opening = Opening { create, secret_given, ..opening };
-    Ok(OpenedStore::open(&config.store, opening).await?)
+    })
 }
 
 /// Starts a service for a command that does not serve.

@@ -14,12 +14,13 @@ mod listen;
 mod mistakes;
 mod origin;
 mod redaction;
+mod remote;
+mod secrets;
 mod settings;
 mod show;
 mod variables;
 
 use std::collections::BTreeMap;
-use std::env::VarError;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -30,12 +31,15 @@ use keymill_engine::space::secret::Master;
 use keymill_engine::space::{SpaceSpec, Tuning, check_name};
 use tracing_subscriber::EnvFilter;
 
+pub(crate) use access::ADMIN;
 pub(crate) use file::{config_file, log_format};
 pub use flags::{Flags, SecretUse};
 pub(crate) use mistakes::closest;
 pub use origin::{Origin, Origins, WrongUsage};
+pub use remote::Remote;
 pub use settings::{DEFAULT_FILE, LogFormat, Settings, TokenSettings};
 
+use self::secrets::{ADMIN_TOKEN, MASTER, STORE, Source, TLS_KEY};
 use crate::access::AccessSettings;
 use crate::front::addresses::{AddressRules, Network};
 use crate::front::http::BrowserRules;
@@ -51,10 +55,14 @@ pub struct Config {
     pub listen: Vec<Endpoint>,
     /// Where to listen for admins and monitoring, if that is a place of its own.
     pub admin_listen: Option<Endpoint>,
+    /// Where to speak the Redis protocol.
+    pub redis_listen: Vec<Endpoint>,
     /// The files for TLS, if it is used.
     pub tls: Option<TlsFiles>,
     /// The store's URL.
     pub store: String,
+    /// Whether it comes from a file, and so is not shown.
+    pub is_store_hidden: bool,
     /// The folder for the default database and for the floors.
     pub data_dir: PathBuf,
     /// The keyspace that is used when none is named.
@@ -71,6 +79,8 @@ pub struct Config {
     pub worker: Option<u32>,
     /// Refuse to create anything.
     pub require_existing: bool,
+    /// Whether the command creates the store if there is none.
+    pub creates_store: bool,
     /// Create an empty store although the user set a secret.
     pub new_store: bool,
     /// Serve from an unsafe store.
@@ -110,6 +120,12 @@ pub struct Config {
 impl Config {
     /// Reads the file, the environment and the flags, and checks the whole.
     pub fn load(flags: &Flags) -> anyhow::Result<Config> {
+        let (settings, origins) = Config::read(flags)?;
+        Config::resolve(&settings, origins, flags.secret_use)
+    }
+
+    /// The settings as the file, the environment and the flags have them, and where each comes from.
+    fn read(flags: &Flags) -> anyhow::Result<(Settings, Origins)> {
         variables::refuse_unreadable(std::env::vars_os())?;
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         variables::refuse_unknown(
@@ -132,7 +148,7 @@ impl Config {
         }
         settings.overlay_flags(flags);
         origins.add_flags(flags);
-        Config::resolve(&settings, origins, flags.secret_use)
+        Ok((settings, origins))
     }
 
     fn resolve(
@@ -144,18 +160,20 @@ impl Config {
         if let Some(variable) = named_by {
             origins.set("data_dir", Origin::Variable(variable.to_owned()));
         }
-        if std::env::var_os("KEYMILL_SECRET").is_some() {
-            origins.set("secret", Origin::Variable("KEYMILL_SECRET".to_owned()));
+        let master = master(filled.secret_file.as_deref(), &mut origins)?;
+        let admin_token = ADMIN_TOKEN.find_in_environment()?;
+        for (name, found) in [("secret", &master), ("admin_token", &admin_token)] {
+            if let Some(source) = found {
+                origins.set(name, source.origin.clone());
+            }
         }
         let limits = &filled.limits;
-        let store = match &filled.store {
-            Some(url) => url.clone(),
-            None => format!("sqlite:{}", data_dir.join("keymill.db").display()),
-        };
-        OpenedStore::check_url(&store).map_err(|error| origins.blame("store", error.into()))?;
+        let (store, is_store_hidden) = store(filled, &mut origins, &data_dir)?;
         let listen = filled.endpoints().map_err(|error| origins.blame("listen", error))?;
         let admin_listen =
             filled.admin_endpoint().map_err(|error| origins.blame("admin_listen", error))?;
+        let redis_listen =
+            filled.redis_endpoints().map_err(|error| origins.blame("redis_listen", error))?;
         check_log_level(&filled.log.level)?;
         let default_space = filled.default_space.clone();
         check_name(&default_space).context("default_space")?;
@@ -167,7 +185,7 @@ impl Config {
             space.tuning_over(&Tuning::default()).check().with_context(in_space)?;
             spaces.insert(name.clone(), space.clone());
         }
-        let given = || secret(filled.secret_file.as_deref());
+        let given = || master.as_ref().map(secret).transpose();
         let (secret, secret_unread) = match secret_use {
             SecretUse::Needed => (given()?, None),
             SecretUse::IfGiven => given().map_or_else(|why| (None, Some(why)), |it| (it, None)),
@@ -175,20 +193,29 @@ impl Config {
         };
         let mut shown = filled.clone();
         shown.store = Some(redaction::redact(&store));
+        // Only where it is the one that counts.
+        let is_by_file = is_store_hidden && origins.of("store") == origins.of("store_file");
+        shown.store_file = filled.store_file.clone().filter(|_| is_by_file);
         shown.data_dir = Some(data_dir.clone());
+        let tls_key = TLS_KEY.find(None, filled.tls_key.as_deref(), &origins)?;
+        if let Some(source) = &tls_key {
+            origins.set("tls_key", source.origin.clone());
+            shown.tls_key = source.file().map(Path::to_owned);
+        }
         Ok(Config {
             listen,
             admin_listen,
-            tls: filled.tls_files()?,
+            redis_listen,
+            tls: filled.tls_files(tls_key.as_ref().and_then(Source::file))?,
             data_dir,
             default_space,
             secret,
             secret_unread,
-            secret_given: filled.secret_file.is_some()
-                || std::env::var_os("KEYMILL_SECRET").is_some(),
+            secret_given: master.is_some(),
             secret_use,
             worker: filled.worker,
             require_existing: filled.require_existing,
+            creates_store: true,
             new_store: filled.new_store,
             allow_unsafe_store: filled.allow_unsafe_store,
             log_level: filled.log.level.clone(),
@@ -199,7 +226,7 @@ impl Config {
                 trusted_proxies: networks(&filled.trusted_proxies).context("trusted_proxies")?,
                 connections_per_address_max: limits.connections_per_address_max()?,
             },
-            access: filled.access()?,
+            access: filled.access(admin_token.as_ref())?,
             browser_rules: filled.browser_rules()?,
             insecure_no_auth: filled.insecure_no_auth,
             body_max: limits.body_max_bytes,
@@ -211,6 +238,7 @@ impl Config {
             },
             spaces,
             store,
+            is_store_hidden,
             shown,
             origins,
         })
@@ -230,6 +258,11 @@ impl Config {
             require_existing: self.require_existing,
             unsafe_store,
         }
+    }
+
+    /// Whether a variable, a file or a credential holds the admin token.
+    pub fn has_admin_token(&self) -> bool {
+        self.origins.of("admin_token") != Origin::Default
     }
 
     /// The settings for a keyspace that is created if it is missing: one in the settings file, or the default
@@ -253,19 +286,45 @@ impl Config {
     }
 }
 
-/// The secret, from the environment or the file.
-fn secret(file: Option<&Path>) -> anyhow::Result<Option<Master>> {
-    let given = match (std::env::var("KEYMILL_SECRET"), file) {
-        (Err(VarError::NotUnicode(_)), _) => bail!("KEYMILL_SECRET is not UTF-8 text"),
-        (Ok(text), _) => Some((zeroize::Zeroizing::new(text), "KEYMILL_SECRET".to_owned())),
-        (Err(_), Some(path)) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the secret in {}", path.display()))?;
-            Some((zeroize::Zeroizing::new(text), path.display().to_string()))
-        }
-        (Err(_), None) => None,
+/// Where the master secret comes from, if it is set. It is not read yet.
+fn master(file: Option<&Path>, origins: &mut Origins) -> anyhow::Result<Option<Source>> {
+    const VARIABLE: &str = "KEYMILL_SECRET";
+    // What is not text was refused before.
+    let value = std::env::var(VARIABLE).ok().map(zeroize::Zeroizing::new);
+    if value.is_some() {
+        origins.set("secret", Origin::Variable(VARIABLE.to_owned()));
+    }
+    MASTER.find(value.as_ref().map(|text| text.as_str()), file, origins)
+}
+
+fn secret(source: &Source) -> anyhow::Result<Master> {
+    Master::given(&source.read()?).with_context(|| source.label())
+}
+
+/// The store's URL, and whether it was in a file.
+fn store(
+    filled: &Settings,
+    origins: &mut Origins,
+    data_dir: &Path,
+) -> anyhow::Result<(String, bool)> {
+    let found = STORE.find(filled.store.as_deref(), filled.store_file.as_deref(), origins)?;
+    let Some(source) = found else {
+        return Ok((format!("sqlite:{}", data_dir.join("keymill.db").display()), false));
     };
-    given.map(|(text, source)| Master::given(&text).context(source)).transpose()
+    origins.set("store", source.origin.clone());
+    let url = source.read()?.trim().to_owned();
+    if let Err(error) = OpenedStore::check_url(&url) {
+        // The refusal quotes what stands in the place of a kind of store. In a file, that may be a password.
+        let is_url = url.contains("://") || url.starts_with("sqlite:");
+        if source.file().is_some() && !is_url {
+            bail!(
+                "{} does not hold the URL of a store, such as postgres://user:password@host/database",
+                source.label()
+            );
+        }
+        return Err(origins.blame("store", error.into()));
+    }
+    Ok((url, source.file().is_some()))
 }
 
 fn blocklist(builtin: bool, file: Option<&Path>) -> anyhow::Result<Blocklist> {

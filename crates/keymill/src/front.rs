@@ -5,8 +5,11 @@
 
 pub mod addresses;
 pub(crate) mod admission;
+#[cfg(feature = "grpc")]
+mod grpc;
 pub mod http;
 pub mod problem;
+pub(crate) mod redis;
 pub mod schemas;
 pub mod space_settings;
 pub(crate) mod time;

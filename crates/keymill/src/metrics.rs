@@ -3,6 +3,8 @@
 //! The hot path adds to one counter; everything about spaces is read from the service at the
 //! moment of the scrape.
 
+pub mod tls;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -14,13 +16,16 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::tls::TlsFigures;
+
 /// What this instance counts.
 #[derive(Debug)]
 pub struct Metrics {
     service: Service,
     requests: [Counts; STRIPES],
     connections_refused: [AtomicU64; Refusal::ALL.len()],
-    tls_reload_failures: AtomicU64,
+    /// Everything about TLS.
+    pub tls: TlsFigures,
 }
 
 /// Answers counted by some of the threads, on cache lines of their own: a count that all threads
@@ -58,6 +63,12 @@ pub enum Route {
     Take,
     /// `GET /get-key`
     GetKey,
+    /// A take over gRPC, of a call or a stream.
+    GrpcTake,
+    /// Any other call over gRPC.
+    Grpc,
+    /// A command of the Redis protocol.
+    Redis,
     /// Everything else.
     Other,
 }
@@ -65,8 +76,14 @@ pub enum Route {
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 impl Route {
-    const ALL: [(Route, &'static str); 3] =
-        [(Route::Take, "take"), (Route::GetKey, "get_key"), (Route::Other, "other")];
+    const ALL: [(Route, &'static str); 6] = [
+        (Route::Take, "take"),
+        (Route::GetKey, "get_key"),
+        (Route::GrpcTake, "grpc_take"),
+        (Route::Grpc, "grpc"),
+        (Route::Redis, "redis"),
+        (Route::Other, "other"),
+    ];
 }
 
 impl Refusal {
@@ -81,7 +98,7 @@ impl Metrics {
             service,
             requests: Default::default(),
             connections_refused: Default::default(),
-            tls_reload_failures: AtomicU64::new(0),
+            tls: TlsFigures::default(),
         }
     }
 
@@ -90,17 +107,18 @@ impl Metrics {
         self.connections_refused[refusal as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts certificates that could not be reloaded.
-    pub fn count_tls_reload_failure(&self) {
-        self.tls_reload_failures.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Counts an answer.
     #[inline]
     pub fn count(&self, route: Route, status: StatusCode) {
+        self.count_many(route, status, 1);
+    }
+
+    /// Counts answers that were made together.
+    #[inline]
+    pub fn count_many(&self, route: Route, status: StatusCode, count: u64) {
         let class = usize::from(status.as_u16() / 100).clamp(2, 5) - 2;
         let stripe = STRIPE.with(|stripe| *stripe);
-        self.requests[stripe].of[route as usize][class].fetch_add(1, Ordering::Relaxed);
+        self.requests[stripe].of[route as usize][class].fetch_add(count, Ordering::Relaxed);
     }
 
     /// Everything, as OpenMetrics text.
@@ -119,6 +137,8 @@ struct Snapshot {
     requests: Vec<(&'static str, &'static str, u64)>,
     connections_refused: Vec<(&'static str, u64)>,
     tls_reload_failures: u64,
+    tls_handshakes_refused: u64,
+    tls_not_after: Option<i64>,
     spaces: Vec<Figures>,
     ready: bool,
     problems: Vec<(&'static str, String)>,
@@ -137,11 +157,13 @@ impl Snapshot {
             (name, metrics.connections_refused[refusal as usize].load(Ordering::Relaxed))
         });
         let health = metrics.service.health();
-        let problems = health.problems.into_iter();
+        let problems = health.problems.into_iter().chain(metrics.tls.problems());
         Snapshot {
             requests: requests.collect(),
             connections_refused: refused.collect(),
-            tls_reload_failures: metrics.tls_reload_failures.load(Ordering::Relaxed),
+            tls_reload_failures: metrics.tls.reload_failures(),
+            tls_handshakes_refused: metrics.tls.handshakes_refused(),
+            tls_not_after: metrics.tls.not_after(),
             spaces: metrics.service.known_spaces().iter().map(|space| space.figures()).collect(),
             ready: health.ready,
             problems: problems.map(|it| (it.code, it.space.unwrap_or_default())).collect(),
@@ -202,6 +224,16 @@ impl Collector for Snapshot {
         let help = "Attempts to reload the TLS certificate that failed; the old one stays in use";
         let family = encoder.encode_descriptor("tls_reload_failures", help, none, kind)?;
         counter(self.tls_reload_failures).encode(family)?;
+        let help = "TLS handshakes that failed";
+        let family = encoder.encode_descriptor("tls_handshakes_refused", help, none, kind)?;
+        counter(self.tls_handshakes_refused).encode(family)?;
+        if let Some(end) = self.tls_not_after {
+            let end = ConstGauge::new(end);
+            let (name, help) =
+                ("tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires");
+            let family = encoder.encode_descriptor(name, help, none, end.metric_type())?;
+            end.encode(family)?;
+        }
         let encoder = &mut encoder;
         self.of_spaces(encoder, ("keys", "Ordinals used to make keys"), |it| counter(it.drawn))?;
         self.of_spaces(encoder, ("leases", "Leases granted to this instance"), |it| {

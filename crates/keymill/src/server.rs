@@ -10,10 +10,12 @@ mod connection;
 mod listeners;
 mod places;
 mod proxy_protocol;
+mod redis_connection;
 mod stream;
 mod sweep;
 mod tls;
 mod under_way;
+mod warning;
 
 use std::io;
 use std::pin::pin;
@@ -30,12 +32,13 @@ pub use self::listeners::{BindError, Endpoint, Listeners};
 pub use self::places::RESERVE;
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
-use self::accept::{Acceptor, Connection, Stream};
-use self::activity::Order;
+use self::accept::{Acceptor, Connection, Protocol, Stream};
+use self::activity::{Activity, Order};
 use self::connection::{OtherStream, Served};
-use self::places::{AddressPlace, Place};
+use self::places::{AddressPlace, Addresses, Place};
 use self::sweep::Sweep;
 use crate::front::http::{Http, Listener};
+use crate::front::redis::Redis;
 
 /// How many connections an admin listener has open at once. They are its own, so that it answers when all
 /// others are in use.
@@ -51,7 +54,8 @@ const POLLS_A_LOOK: u32 = 16;
 /// How much a client may ask of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections open at once, of all public listeners together; beyond them only health checks and metrics are answered.
+    /// Connections open at once, of all listeners but the admin one together; beyond them only health checks and
+    /// metrics are answered.
     pub connections_max: usize,
     /// How long a new connection may send nothing.
     pub first_byte_time_max: Duration,
@@ -59,6 +63,9 @@ pub struct ServerLimits {
     pub header_time_max: Duration,
     /// How long a connection may stay open with nothing to do.
     pub idle_time_max: Duration,
+    /// The same for a client of the Redis protocol that has shown a token, or needs none; as long as it likes where
+    /// nothing is set.
+    pub redis_idle_time_max: Option<Duration>,
     /// How long the server, told to stop, goes on as usual but for saying that it is not ready.
     pub drain_delay: Duration,
     /// How long requests under way may take after that.
@@ -76,30 +83,36 @@ pub async fn run(
     limits: ServerLimits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let Listeners { public, admin, tls } = listeners.into();
+    let Listeners { public, admin, redis, tls } = listeners.into();
     let http = if admin.is_some() { http.with_admin_listener() } else { http };
+    if let Some(tls) = &tls {
+        tls.announce(&http);
+    }
+    let fronts = Fronts { http: http.clone(), redis: http.redis() };
     let (orders, told) = watch::channel(Order::Serve);
     let mut workers = Workers { workers: Vec::new(), turn: 0 };
     for number in 0..limits.threads.max(1) {
-        workers.workers.push(Worker::start(number, http.clone(), limits, told.clone())?);
+        workers.workers.push(Worker::start(number, fronts.clone(), limits, told.clone())?);
     }
     let gates = Gates {
         public: Gate::new(limits.connections_max),
         admin: Gate::new(if admin.is_some() { ADMIN_CONNECTIONS_MAX } else { 0 }),
     };
-    let accept = |sockets, listener, gate: &Gate| {
-        let (tls, places) = (tls.clone(), gate.places.clone());
-        Acceptor::new(sockets, listener, tls, http.clone(), places, limits.first_byte_time_max)
+    let accept = |sockets, protocol, gate: &Gate| {
+        let (tls, http, time_max) = (tls.clone(), http.clone(), limits.first_byte_time_max);
+        let (places, addresses) = (gate.places.clone(), gate.addresses.clone());
+        Acceptor::new(sockets, protocol, tls, http, places, addresses, time_max)
     };
     let mut acceptors = Acceptors {
-        public: accept(public, Listener::Public, &gates.public),
-        admin: accept(admin.into_iter().collect(), Listener::Admin, &gates.admin),
+        public: accept(public, Protocol::Http(Listener::Public), &gates.public),
+        admin: accept(admin.into_iter().collect(), Protocol::Http(Listener::Admin), &gates.admin),
+        redis: accept(redis, Protocol::Redis, &gates.public),
     };
     accept_until(shutdown, &mut acceptors, &mut workers).await;
     http.begin_stop();
     accept_until(sleep(limits.drain_delay), &mut acceptors, &mut workers).await;
     // Closing a socket over connections that the system has accepted would reset them.
-    for acceptor in [acceptors.public, acceptors.admin] {
+    for acceptor in [acceptors.public, acceptors.admin, acceptors.redis] {
         for connection in acceptor.close().await {
             workers.give(connection);
         }
@@ -120,11 +133,18 @@ pub async fn run(
     Ok(())
 }
 
-/// What accepts connections, for everybody and for admins.
+/// What answers, in each protocol.
+#[derive(Clone)]
+struct Fronts {
+    http: Http,
+    redis: Redis,
+}
+
+/// What accepts connections, for everybody and for admins. One that has no socket accepts nothing.
 struct Acceptors {
     public: Acceptor,
-    /// Without an admin listener it has no socket, and accepts nothing.
     admin: Acceptor,
+    redis: Acceptor,
 }
 
 /// Hands connections to the workers until `end` resolves.
@@ -138,6 +158,7 @@ async fn accept_until(
         let accepted = tokio::select! {
             accepted = acceptors.public.next() => accepted,
             accepted = acceptors.admin.next() => accepted,
+            accepted = acceptors.redis.next() => accepted,
             () = &mut end => return,
         };
         match accepted {
@@ -151,7 +172,7 @@ async fn accept_until(
     }
 }
 
-/// The places for connections, of the public listeners and of the admin listener.
+/// The places for connections: of the admin listener, and of all others.
 struct Gates {
     public: Gate,
     admin: Gate,
@@ -160,6 +181,7 @@ struct Gates {
 struct Gate {
     places: Arc<Semaphore>,
     connections_max: usize,
+    addresses: Arc<Addresses>,
 }
 
 impl Gates {
@@ -175,7 +197,8 @@ impl Gates {
 
 impl Gate {
     fn new(connections_max: usize) -> Gate {
-        Gate { places: Arc::new(Semaphore::new(connections_max)), connections_max }
+        let places = Arc::new(Semaphore::new(connections_max));
+        Gate { places, connections_max, addresses: Arc::default() }
     }
 
     fn open(&self) -> usize {
@@ -206,7 +229,7 @@ struct Worker {
 impl Worker {
     fn start(
         number: usize,
-        http: Http,
+        fronts: Fronts,
         limits: ServerLimits,
         orders: watch::Receiver<Order>,
     ) -> io::Result<Worker> {
@@ -216,7 +239,7 @@ impl Worker {
             .enable_all()
             .event_interval(POLLS_A_LOOK)
             .build()?;
-        let work = work(accepted, http, limits, orders);
+        let work = work(accepted, fronts, limits, orders);
         let thread = std::thread::Builder::new()
             .name(format!("http-{number}"))
             .spawn(move || runtime.block_on(work))?;
@@ -233,10 +256,11 @@ impl Worker {
 /// What a worker does until the server is gone. What is open then has run out of time.
 async fn work(
     mut accepted: mpsc::UnboundedReceiver<Connection>,
-    http: Http,
+    fronts: Fronts,
     limits: ServerLimits,
     mut orders: watch::Receiver<Order>,
 ) {
+    let Fronts { http, redis } = fronts;
     let mut sweep = Sweep::new(limits);
     let mut sweeps = interval(sweep.period());
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -244,7 +268,10 @@ async fn work(
         tokio::select! {
             connection = accepted.recv() => {
                 let Some(connection) = connection else { return };
-                serve(connection, &http, &mut sweep);
+                match connection.protocol {
+                    Protocol::Http(listener) => serve(connection, listener, &http, &mut sweep),
+                    Protocol::Redis => serve_redis(connection, &redis, &mut sweep),
+                }
             }
             _ = sweeps.tick(), if !sweep.is_empty() => sweep.sweep(Instant::now()),
             Ok(()) = orders.changed() => {
@@ -256,10 +283,10 @@ async fn work(
 }
 
 /// Begins to serve a connection on this thread. One that cannot be served is closed.
-fn serve(connection: Connection, http: &Http, sweep: &mut Sweep) {
-    let Connection { stream, listener, client, place, address } = connection;
-    let (http, line) = http.for_connection(client, listener, place.is_reserved());
-    let served = Arc::new(Served::new(http));
+fn serve(connection: Connection, listener: Listener, http: &Http, sweep: &mut Sweep) {
+    let Connection { stream, client, place, address, .. } = connection;
+    let (front, line) = http.for_connection(client, listener, place.is_reserved());
+    let served = Arc::new(Served { front, activity: Activity::default() });
     sweep.add(served.clone(), Instant::now());
     // Each is a task of its own size: one of plain TCP, of which there are most, has no room for TLS.
     let task = match stream {
@@ -270,6 +297,28 @@ fn serve(connection: Connection, http: &Http, sweep: &mut Sweep) {
         Stream::Unix(stream) => UnixStream::from_std(stream).map(|stream| {
             let stream: Box<dyn OtherStream> = Box::new(stream);
             keep(place, address, connection::serve(stream, served))
+        }),
+    };
+    match task {
+        Ok(task) => line.cut_with(task),
+        Err(error) => tracing::debug!("cannot serve a connection: {error}"),
+    }
+}
+
+/// The same for one that speaks the Redis protocol.
+fn serve_redis(connection: Connection, redis: &Redis, sweep: &mut Sweep) {
+    let Connection { stream, client, place, address, .. } = connection;
+    let (front, line) = redis.for_connection(client);
+    let served = Arc::new(Served { front, activity: Activity::of_redis() });
+    sweep.add(served.clone(), Instant::now());
+    let task = match stream {
+        Stream::Tcp(stream) => TcpStream::from_std(stream)
+            .map(|stream| keep(place, address, redis_connection::serve(stream, served))),
+        Stream::Tls(stream, tls) => TcpStream::from_std(stream)
+            .map(|stream| keep(place, address, redis_connection::serve_tls(stream, tls, served))),
+        Stream::Unix(stream) => UnixStream::from_std(stream).map(|stream| {
+            let stream: Box<dyn OtherStream> = Box::new(stream);
+            keep(place, address, redis_connection::serve(stream, served))
         }),
     };
     match task {
@@ -301,6 +350,7 @@ impl Default for ServerLimits {
             first_byte_time_max: Duration::from_secs(10),
             header_time_max: Duration::from_secs(30),
             idle_time_max: Duration::from_secs(75),
+            redis_idle_time_max: None,
             drain_delay: Duration::ZERO,
             drain_time_max: Duration::from_secs(10),
             threads: std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,15 +1,15 @@
 //! `torture`: takes keys of servers that are killed, paused and stopped, and looks for one
 //! received twice. Exits with 1 when there is one, or when the run fell short of its aims.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Parser;
 use keymill_proof::backend::{Kind, Missing};
-use keymill_proof::torture::{Harm, Store};
-use keymill_proof::{ServerSpec, Torture, binary};
+use keymill_proof::harm::StoreServer;
+use keymill_proof::{Deed, Deployment, Harm, Torture, binary};
 
 /// Kill, pause and stop keymill servers under load, and look for a key received twice.
 #[derive(Debug, Parser)]
@@ -19,7 +19,7 @@ struct Args {
     servers: usize,
     /// How many keys to receive, at least.
     #[arg(long, default_value_t = 3_000_000)]
-    keys: u64,
+    keys: usize,
     /// How many servers to kill, at least.
     #[arg(long, default_value_t = 20)]
     kills: u32,
@@ -48,7 +48,7 @@ struct Args {
     /// Its definition and tuning, in JSON [default: small leases]
     #[arg(long)]
     space_body: Option<String>,
-    /// What the nemesis does follows from it.
+    /// What callers and harm do by chance follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// End with the first duplicate.
@@ -64,33 +64,31 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let folder = tempfile::Builder::new()
-        .prefix("keymill-torture-")
-        .tempdir()
-        .expect("a temporary folder can be made");
-    let store = match args.backend() {
+    let store = match args.store_server() {
         Ok(store) => store,
         Err(problem) => {
             eprintln!("{problem}");
             return ExitCode::from(2);
         }
     };
-    let torture = args.torture(folder.path(), store);
-    let report = torture.run();
+    let deployment = match &store {
+        Some(store) => Deployment::on(store.lock().expect("nobody else has it").url()),
+        None => Deployment::sqlite(),
+    };
+    let report = args.torture(&deployment, store).run();
     println!("{report}");
-    let reached = torture.is_reached_by(&report);
-    if !reached && !args.until_duplicate {
+    if !report.is_reached && !args.until_duplicate {
         eprintln!("the run fell short of what it aimed at");
     }
-    if report.is_valid() && reached {
+    if report.received.duplicated() == 0 && report.is_reached {
         return ExitCode::SUCCESS;
     }
-    eprintln!("store and logs are kept in {}", folder.keep().display());
+    eprintln!("store and logs are kept in {}", deployment.keep().display());
     ExitCode::FAILURE
 }
 
 impl Args {
-    fn backend(&self) -> Result<Option<Store>, String> {
+    fn store_server(&self) -> Result<Option<StoreServer>, String> {
         let kind = match self.store.as_str() {
             "sqlite" => return Ok(None),
             "postgres" => Kind::Postgres,
@@ -101,29 +99,30 @@ impl Args {
             other => return Err(format!("`{other}` is not a kind of store")),
         };
         let started = kind.start().map_err(|Missing(what)| format!("{what} is missing"))?;
-        Ok(Some(Arc::new(Mutex::new(started))))
+        Ok(Some(Mutex::new(started)))
     }
 
-    fn torture(&self, folder: &Path, store: Option<Store>) -> Torture {
-        let url = store.as_ref().map(|store| store.lock().expect("nobody else has it").url());
+    fn torture(&self, deployment: &Deployment, store: Option<StoreServer>) -> Torture {
         let binary = self.binary.clone().unwrap_or_else(|| binary("keymill"));
         let spec = |number| {
-            let name = format!("server-{number}");
-            let mut spec = match &url {
-                Some(url) => ServerSpec::keymill_on(url, folder, &name),
-                None => ServerSpec::keymill(folder, &name),
-            };
+            let mut spec = deployment.server(&format!("server-{number}"));
             spec.binary.clone_from(&binary);
             spec.args.extend(self.server_args.iter().cloned());
             spec
         };
         let mut torture = Torture::new((1..=self.servers.max(1)).map(spec).collect());
         torture.keys = self.keys;
-        torture.kills.count = self.kills;
-        torture.pauses.count = self.pauses;
-        torture.stops.count = self.stops;
-        torture.store_kills = Harm::new(self.store_kills, 2_000..4_000, 200..1_500);
-        torture.store = store;
+        for harm in &mut torture.plan.harms {
+            harm.count = match harm.deed {
+                Deed::Kill => self.kills,
+                Deed::Pause => self.pauses,
+                Deed::Stop => self.stops,
+                Deed::KillStore => 0,
+            };
+        }
+        let store_kills = Harm::new(Deed::KillStore, self.store_kills, 2_000..4_000, 200..1_500);
+        torture.plan.harms.push(store_kills);
+        torture.plan.store = store;
         torture.callers = self.callers.max(1);
         torture.time_max = Duration::from_secs(self.seconds_max);
         torture.space.clone_from(&self.space);

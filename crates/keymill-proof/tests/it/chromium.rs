@@ -12,12 +12,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keymill_proof::backend::{Missing, skip};
+use keymill_proof::backend::{Missing, unless_missing};
 use keymill_proof::proxy::Proxy;
-use keymill_proof::{Server, ServerSpec};
+use keymill_proof::{Deployment, Server};
 use serde_json::Value;
 
-use super::{get, put};
+use super::{get, json, put};
 
 /// How long a browser may take for a page.
 const TIME_MAX: Duration = Duration::from_secs(120);
@@ -88,18 +88,15 @@ onload = async () => {
 
 #[test]
 fn a_page_of_another_origin_takes_nothing_and_changes_nothing() {
-    if !is_here() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), &[]);
+    let Some(deployment) = beside_chromium() else { return };
+    let server = start(&deployment, &[]);
     let page = ATTACK.replace("{server}", &format!("http://{}", server.address()));
     let evil = serve(page, || {});
     let before = everything(&server);
     let number = ticket(&server);
     // Another port of the same host is the same site to a browser; another name of the host is another site.
     for host in ["127.0.0.1", "localhost"] {
-        let dom = browse(folder.path(), &format!("http://{host}:{evil}/"), &[]);
+        let dom = browse(&deployment, &format!("http://{host}:{evil}/"), &[]);
         // Opaque is an answer that the page cannot read; what needs to be asked for first was refused.
         let told = "done: opaque opaque refused opaque refused refused refused refused refused";
         assert!(dom.contains(told), "{host}: {dom}\n{}", server.log());
@@ -124,19 +121,16 @@ fn a_page_of_another_origin_takes_nothing_and_changes_nothing() {
 /// The control: nothing but the server's refusals keeps that page from it.
 #[test]
 fn the_same_page_does_harm_where_its_origin_is_allowed() {
-    if !is_here() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
+    let Some(deployment) = beside_chromium() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
-    let server = start(folder.path(), &[("KEYMILL_ALLOWED_ORIGINS", &origin)]);
+    let server = start(&deployment, &[("KEYMILL_ALLOWED_ORIGINS", &origin)]);
     let page = ATTACK.replace("{server}", &format!("http://{}", server.address()));
     // A first token would end the harm.
     let page: Vec<&str> = page.lines().filter(|line| !line.contains("/v1/tokens")).collect();
     serve_on(listener, page.join("\n"), || {});
     let number = ticket(&server);
-    let dom = browse(folder.path(), &origin, &[]);
+    let dom = browse(&deployment, &origin, &[]);
     assert!(
         dom.contains("done: opaque opaque cors opaque cors cors cors"),
         "{dom}\n{}",
@@ -151,11 +145,8 @@ fn the_same_page_does_harm_where_its_origin_is_allowed() {
 /// As if the page's name led to another address than before: its origin is its own, and only its name is not.
 #[test]
 fn a_page_whose_name_is_made_to_lead_here_reads_nothing_and_changes_nothing() {
-    if !is_here() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), &[]);
+    let Some(deployment) = beside_chromium() else { return };
+    let server = start(&deployment, &[]);
     let port = server.address().port();
     let before = everything(&server);
     let number = ticket(&server);
@@ -165,7 +156,7 @@ fn a_page_whose_name_is_made_to_lead_here_reads_nothing_and_changes_nothing() {
     // Before the page has arrived, its next connection leads to the server.
     serve_on(listener, REBOUND.to_owned(), move || leading.lead_to(port));
     let rules = "--host-resolver-rules=MAP evil.example 127.0.0.1";
-    let dom = browse(folder.path(), &format!("http://evil.example:{}/", proxy.port()), &[rules]);
+    let dom = browse(&deployment, &format!("http://evil.example:{}/", proxy.port()), &[rules]);
     let told = format!("done: 200:none{}", " 403:foreign_host".repeat(9));
     assert!(dom.contains(&told), "{dom}\n{}", server.log());
     assert_eq!(ticket(&server), number + 1, "keys were taken in between");
@@ -174,39 +165,33 @@ fn a_page_whose_name_is_made_to_lead_here_reads_nothing_and_changes_nothing() {
 
 #[test]
 fn an_address_that_somebody_types_is_answered() {
-    if !is_here() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), &[]);
+    let Some(deployment) = beside_chromium() else { return };
+    let server = start(&deployment, &[]);
     let number = ticket(&server);
     for host in ["127.0.0.1", "localhost"] {
         let port = server.address().port();
-        let dom =
-            browse(folder.path(), &format!("http://{host}:{port}/get-key?space=tickets"), &[]);
+        let dom = browse(&deployment, &format!("http://{host}:{port}/get-key?space=tickets"), &[]);
         assert!(dom.contains("<pre"), "{dom}");
-        let docs = browse(folder.path(), &format!("http://{host}:{port}/docs"), &[]);
+        let docs = browse(&deployment, &format!("http://{host}:{port}/docs"), &[]);
         assert!(docs.contains("openapi.json"), "{docs}");
     }
     assert_eq!(ticket(&server), number + 3, "two were taken by the browser");
 }
 
-/// Whether there is a Chromium, which CI must have.
-fn is_here() -> bool {
-    let found = Command::new("chromium").arg("--version").output().is_ok();
-    if !found {
-        skip(&Missing("chromium".to_owned()));
-    }
-    found
+/// A deployment where there is a Chromium, which CI must have.
+fn beside_chromium() -> Option<Deployment> {
+    let found = Command::new("chromium").arg("--version").output();
+    unless_missing(found.map_err(|_| Missing("chromium".to_owned())))?;
+    Some(Deployment::sqlite())
 }
 
 /// A server that logs every request, with keyspaces of several kinds and an alias.
-fn start(folder: &Path, variables: &[(&str, &str)]) -> Server {
-    let mut spec = ServerSpec::keymill(folder, "d0").env("KEYMILL_LOG_LEVEL", "keymill=debug");
+fn start(deployment: &Deployment, variables: &[(&str, &str)]) -> Server {
+    let mut spec = deployment.server("d0").env("KEYMILL_LOG_LEVEL", "keymill=debug");
     for (name, value) in variables {
         spec = spec.env(*name, *value);
     }
-    let server = Server::start(&spec);
+    let server = spec.start();
     put(&server, "tickets", TICKETS);
     put(&server, "coupons", r#"{"kind": "pooled"}"#);
     put(&server, "default/aliases/sale", "{}");
@@ -232,15 +217,15 @@ fn everything(server: &Server) -> Vec<Value> {
     ] {
         let answer = get(server, path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-        all.push(serde_json::from_str(answer.text()).unwrap());
+        all.push(json(&answer));
     }
     assert_eq!(get(server, "/v1/spaces/evil").status, 404);
     all
 }
 
 /// What a browser has made of a page in the end.
-fn browse(folder: &Path, url: &str, more: &[&str]) -> String {
-    let profile = tempfile::tempdir_in(folder).unwrap();
+fn browse(deployment: &Deployment, url: &str, more: &[&str]) -> String {
+    let profile = tempfile::tempdir_in(deployment.folder()).unwrap();
     let [dom, words] = ["dom", "words"].map(|name| profile.path().join(name));
     let mut browser = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])

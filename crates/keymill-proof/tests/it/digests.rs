@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use keymill_proof::backend::{Kind, skip};
-use keymill_proof::{Client, Server, ServerSpec};
+use keymill_proof::backend::Kind;
+use keymill_proof::{Client, Deployment};
 
 use super::put;
 
@@ -17,24 +17,20 @@ const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 #[test]
 fn inputs_have_one_key_each_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    check(&format!("sqlite:{}", folder.path().join("keymill.db").display()), 60_000, 5);
+    check(&Deployment::sqlite(), 60_000, 5);
 }
 
 #[test]
 fn inputs_have_one_key_each_on_postgres() {
-    match Kind::Postgres.start() {
-        Ok(backend) => check(&backend.url(), 6_000, 4),
-        Err(missing) => skip(&missing),
+    if let Some(deployment) = Deployment::on_server(Kind::Postgres) {
+        check(&deployment, 6_000, 4);
     }
 }
 
 /// So many inputs into all decimal keys of a length. One in ten is asked for again, of another process.
-fn check(store: &str, inputs: usize, length: u32) {
+fn check(deployment: &Deployment, inputs: usize, length: u32) {
     let asked = inputs + inputs / 10;
-    let folder = tempfile::tempdir().unwrap();
-    let start = |name| Server::start(&ServerSpec::keymill_on(store, folder.path(), name));
-    let servers = ["d0", "d1", "d2"].map(start);
+    let servers = ["d0", "d1", "d2"].map(|name| deployment.start(name));
     let definition = format!(r#"{{"kind":"digest","alphabet":"decimal","length":{length}}}"#);
     put(&servers[0], "urls", &definition);
     let keys: Mutex<HashMap<usize, String>> = Mutex::default();

@@ -1,14 +1,10 @@
 //! A keyspace that grows while three instances hand out its keys: takes move on to the longer ones
 //! without an error, no key comes twice, and keys of both generations explain themselves.
 
-use std::collections::HashSet;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use keymill_proof::backend::{Kind, skip};
-use keymill_proof::{Client, Server, ServerSpec, binary};
+use keymill_proof::backend::Kind;
+use keymill_proof::{Caller, Client, Deployment, Fleet, Load, Taken};
 
 use super::{get, put, take};
 
@@ -21,91 +17,61 @@ const LONG: usize = 50_000;
 
 #[test]
 fn takes_move_on_to_longer_keys_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("keymill.db").display());
-    check(&url);
+    check(&Deployment::sqlite());
 }
 
 #[test]
 fn takes_move_on_to_longer_keys_on_postgres() {
-    match Kind::Postgres.start() {
-        Ok(backend) => check(&backend.url()),
-        Err(missing) => skip(&missing),
+    if let Some(deployment) = Deployment::on_server(Kind::Postgres) {
+        check(&deployment);
     }
 }
 
-fn check(store: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let start = |name| Server::start(&ServerSpec::keymill_on(store, folder, name));
-    let servers = ["d0", "d1", "d2"].map(start);
+fn check(deployment: &Deployment) {
+    let fleet = Fleet::start(["d0", "d1", "d2"].map(|name| deployment.server(name)));
     let start = SHORT - LEFT;
     let definition =
         format!(r#"{{"alphabet": "base36", "length": 4, "start": {start}, "blocklist": false}}"#);
-    put(&servers[0], "links", &definition);
+    put(&fleet.hold(0), "links", &definition);
     let alias = "Sales";
     let path = format!("/v1/spaces/links/aliases/{alias}");
-    let made = Client::new(servers[0].address()).request("PUT", &path, &[], b"").unwrap();
+    let made = Client::new(fleet.hold(0).address()).request("PUT", &path, &[], b"").unwrap();
     assert_eq!(made.status, 201, "{}", made.text());
-    let grown = AtomicBool::new(false);
-    let taken: Vec<Vec<String>> = std::thread::scope(|scope| {
-        let takers: Vec<_> = servers
-            .iter()
-            .map(|server| {
-                let (address, grown) = (server.address(), &grown);
-                scope.spawn(move || take_past_the_seam(address, grown))
-            })
-            .collect();
-        grow(store, &folder.join("d0"));
-        grown.store(true, Ordering::SeqCst);
-        takers.into_iter().map(|taker| taker.join().unwrap()).collect()
+    let is_grown = AtomicBool::new(false);
+    let callers = (0..fleet.len()).map(|server| past_the_seam(server, &is_grown));
+    let received = Load::of(callers).run(&fleet, |run| {
+        deployment.run("d0", &["space", "grow", "links", "--length", "5"]);
+        is_grown.store(true, Ordering::SeqCst);
+        run.wait_for_callers();
     });
-    let mut unique = HashSet::new();
-    let (mut short, mut long) = (0, 0);
-    for key in taken.iter().flatten() {
-        assert!(unique.insert(key.as_str()), "{key} was handed out twice");
-        match key.len() {
-            4 => short += 1,
-            5 => long += 1,
-            _ => panic!("{key} is of no generation"),
-        }
-    }
-    assert!(!unique.contains("sales"), "the alias was handed out");
-    println!("{short} short keys of {LEFT} left, {long} longer ones, none twice and no error");
-    assert!(short > 0 && short <= LEFT);
-    for server in &servers {
-        for key in [taken[0].first().unwrap(), taken[0].last().unwrap()] {
-            let told = get(server, &format!("/v1/spaces/links/keys/{key}"));
+    received.check_unique("past the seam");
+    received.check_answered(&[]);
+    let of_length = |length| received.keys().filter(move |key| key.len() == length);
+    let (short, long) = (of_length(4).count(), of_length(5).count());
+    assert_eq!(short + long, received.len(), "there are keys of no generation");
+    assert!(!received.contains("sales"), "the alias was handed out");
+    println!("{short} short keys of {LEFT} left, {long} longer ones");
+    assert!(short > 0 && short as u64 <= LEFT);
+    for server in fleet.each() {
+        for key in [of_length(4).next().unwrap(), of_length(5).next().unwrap()] {
+            let told = get(&server, &format!("/v1/spaces/links/keys/{key}"));
             assert!(told.text().contains("\"holder\""), "{key}: {}", told.text());
         }
-        let told = get(server, &format!("/v1/spaces/links/keys/{alias}"));
+        let told = get(&server, &format!("/v1/spaces/links/keys/{alias}"));
         assert!(told.text().contains("\"state\":\"alias\""), "{}", told.text());
     }
-    assert!(get(&servers[1], "/v1/spaces/links").text().contains("\"grown\":[5]"));
-    assert_eq!(take(&servers[2], "links", 1).status, 200);
+    assert!(get(&fleet.hold(1), "/v1/spaces/links").text().contains("\"grown\":[5]"));
+    assert_eq!(take(&fleet.hold(2), "links", 1).status, 200);
 }
 
 /// Takes one by one until the keyspace has grown, then many at once until enough longer keys came.
-/// Every answer must be keys.
-fn take_past_the_seam(address: SocketAddr, grown: &AtomicBool) -> Vec<String> {
-    let mut client = Client::new(address);
-    let (mut keys, mut long) = (Vec::new(), 0);
-    while long < LONG {
-        let count = if grown.load(Ordering::SeqCst) { 2_000 } else { 1 };
-        let answer = client.take("links", count).unwrap();
-        assert_eq!(answer.status, 200, "after {} keys: {}", keys.len(), answer.text());
-        long += answer.lines().filter(|key| key.len() == 5).count();
-        keys.extend(answer.lines().map(str::to_owned));
-    }
-    keys
-}
-
-#[track_caller]
-fn grow(store: &str, data_dir: &Path) {
-    let output = Command::new(binary("keymill"))
-        .args(["space", "grow", "links", "--length", "5", "--store", store, "--data-dir"])
-        .arg(data_dir)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn past_the_seam(server: usize, is_grown: &AtomicBool) -> Caller<'_> {
+    let count = |_: &mut _| if is_grown.load(Ordering::SeqCst) { 2_000 } else { 1 };
+    let mut long = 0;
+    Caller::http("links").of(server).takes_by(count).until(move |taken| {
+        if let Taken::Keys(keys) = taken {
+            long += keys.iter().filter(|key| key.len() == 5).count();
+        }
+        long >= LONG || !taken.is_keys()
+    })
 }

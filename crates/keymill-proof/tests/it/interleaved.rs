@@ -1,8 +1,8 @@
 //! Two servers on two stores over one keyspace: step 2, offsets 0 and 1.
 
-use keymill_proof::{Client, Server, ServerSpec};
+use keymill_proof::{Client, Deployment, Received};
 
-use super::{Received, put, take};
+use super::{is_problem, put, take};
 
 const KEYS: u32 = 1_000_000;
 const BATCH: u32 = 50_000;
@@ -20,30 +20,28 @@ fn shuffled_spaces_with_one_secret_never_overlap() {
 fn check(definition: &str) {
     let mut received = Received::default();
     for offset in 0..2 {
-        let folder = tempfile::tempdir().unwrap();
-        let spec = ServerSpec::keymill(folder.path(), "d0")
-            .env("KEYMILL_SECRET", "the one secret that both of the stores are given")
-            .arg("--new-store");
-        let server = Server::start(&spec);
+        let deployment = Deployment::sqlite();
+        let spec = deployment
+            .server("d0")
+            .env("KEYMILL_SECRET", "the one secret that both of the stores are given");
+        let server = spec.arg("--new-store").start();
         put(&server, "both", &format!(r#"{{{definition}, "step": 2, "offset": {offset}}}"#));
         let mut client = Client::new(server.address());
         for _ in 0..KEYS / BATCH {
             received.add(&client.take("both", BATCH).unwrap());
         }
     }
-    assert_eq!(received.keys.len(), 2 * KEYS as usize);
-    println!("{} keys from two stores, no overlap", received.keys.len());
+    assert_eq!(received.len(), 2 * KEYS as usize);
+    println!("{} keys from two stores, no overlap", received.len());
 }
 
 #[test]
 fn a_shuffled_space_with_a_step_is_refused_on_a_made_up_secret() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
-    let headers = [("content-type", "application/json")];
-    let body = br#"{"step": 2, "offset": 1}"#;
-    let answer = Client::new(server.address()).request("PUT", "/v1/spaces/both", &headers, body);
-    let answer = answer.unwrap();
-    super::is_problem(&answer, 400, "bad_definition");
+    let deployment = Deployment::sqlite();
+    let server = deployment.start("d0");
+    let mut client = Client::new(server.address());
+    let answer = client.put_space("both", r#"{"step": 2, "offset": 1}"#).unwrap();
+    is_problem(&answer, 400, "bad_definition");
     assert!(answer.text().contains("KEYMILL_SECRET"), "{}", answer.text());
-    super::is_problem(&take(&server, "both", 1), 404, "unknown_space");
+    is_problem(&take(&server, "both", 1), 404, "unknown_space");
 }

@@ -3,23 +3,23 @@
 
 use std::time::{Duration, Instant};
 
-use keymill_proof::{Client, Server, ServerSpec};
+use keymill_proof::{Client, Deployment, Received};
 
-use super::{Received, eventually, get, is_problem, put, take};
+use super::{eventually, get, gives, is_problem, is_well, put, take};
 
 const LOCKED: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_database_locked_for_thirty_seconds_stops_no_take_that_has_a_lease() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+    let deployment = Deployment::sqlite();
+    let server = deployment.start("d0");
     put(&server, "busy", r#"{"lease_size_min": 1000000}"#);
     put(&server, "dry", r#"{"lease_size_min": 10, "lease_size_max": 10}"#);
     let mut received = Received::default();
     received.add(&take(&server, "busy", 1));
     received.add(&take(&server, "dry", 10));
 
-    let locker = rusqlite::Connection::open(folder.path().join("keymill.db")).unwrap();
+    let locker = rusqlite::Connection::open(deployment.path("keymill.db")).unwrap();
     locker.busy_timeout(Duration::from_secs(10)).unwrap();
     locker.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let locked_at = Instant::now();
@@ -49,33 +49,30 @@ fn a_database_locked_for_thirty_seconds_stops_no_take_that_has_a_lease() {
     assert!(takes > 1_000 && refusals > 5, "{takes} takes, {refusals} refusals");
 
     locker.execute_batch("COMMIT").unwrap();
-    eventually("the dry space has keys again", || {
-        let answer = take(&server, "dry", 1);
-        answer.status == 200 && received.add(&answer) == 1
-    });
-    eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
+    eventually("the dry space has keys again", || gives(&mut received, &server, "dry", 1));
+    eventually("all is well again", || is_well(&server));
     println!("{takes} takes and {refusals} refusals while locked, the slowest refusal {slowest:?}");
 }
 
 #[test]
 fn an_instance_whose_first_demand_meets_a_locked_database_recovers() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
-    let locker = rusqlite::Connection::open(folder.path().join("keymill.db")).unwrap();
+    let deployment = Deployment::sqlite();
+    let server = deployment.start("d0");
+    let locker = rusqlite::Connection::open(deployment.path("keymill.db")).unwrap();
     locker.execute_batch("BEGIN EXCLUSIVE").unwrap();
     is_problem(&take(&server, "default", 1), 503, "no_keys_ready");
     // Long enough for the lease that nobody waits for any more to be refused as well.
     eventually("the failure shows", || get(&server, "/readyz").status == 503);
     locker.execute_batch("COMMIT").unwrap();
     eventually("keys come", || take(&server, "default", 1).status == 200);
-    eventually("all is well again", || get(&server, "/readyz").text().contains("\"problems\":[]"));
+    eventually("all is well again", || is_well(&server));
 }
 
 #[test]
 fn a_floor_file_held_by_a_paused_process_stops_nobody_for_long() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
-    let held = std::fs::File::open(folder.path().join("keymill.db-floors.lock")).unwrap();
+    let deployment = Deployment::sqlite();
+    let mut server = deployment.start("d0");
+    let held = std::fs::File::open(deployment.path("keymill.db-floors.lock")).unwrap();
     held.lock().unwrap();
     let asked_at = Instant::now();
     is_problem(&take(&server, "default", 1), 503, "no_keys_ready");

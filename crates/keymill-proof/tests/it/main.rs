@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
 mod chromium;
+mod client;
 mod digests;
 mod end;
 mod grow;
+mod http2;
 mod interleaved;
 mod large;
 mod locked;
@@ -21,64 +23,32 @@ mod stores;
 mod syncs;
 mod tokens;
 
-use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use keymill_proof::{Answer, Client, Server, ServerSpec};
+use keymill_proof::{Answer, Client, Deployment, Received, Server, ServerSpec};
 
-/// Keys received so far, over all servers of a test.
-#[derive(Default)]
-struct Received {
-    keys: HashSet<String>,
+/// A server that notices others' doings only by asking: its heartbeat is rare, so that the other ways of noticing
+/// have to do.
+fn quiet(deployment: &Deployment, data_dir: &str) -> ServerSpec {
+    deployment.server(data_dir).heartbeat(60.0)
 }
 
-impl Received {
-    /// Adds an answer's keys, none of which may have been there before.
-    #[track_caller]
-    fn add(&mut self, answer: &Answer) -> usize {
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let mut count = 0;
-        for key in answer.lines() {
-            assert!(self.keys.insert(key.to_owned()), "{key} was handed out twice");
-            count += 1;
-        }
-        count
-    }
-
-    /// Takes from a server until it refuses, and returns the refusal.
-    #[track_caller]
-    fn drain(&mut self, address: SocketAddr, space: &str, batch: u32) -> Answer {
-        let mut client = Client::new(address);
-        loop {
-            let answer = client.take(space, batch).unwrap();
-            if answer.status != 200 {
-                return answer;
-            }
-            self.add(&answer);
-        }
-    }
-
-    /// The same to the very end. The last keys come by ever smaller leases, and may take longer than
-    /// one take waits: what it had drawn is still there for the next one.
-    fn drain_to_the_end(&mut self, address: SocketAddr, space: &str, batch: u32) -> Answer {
-        loop {
-            let answer = self.drain(address, space, batch);
-            if answer.status != 503 || !answer.text().contains("\"no_keys_ready\"") {
-                return answer;
-            }
-        }
-    }
-}
-
-/// A server on the folder's database that notices others' doings only by asking: its heartbeat
-/// is rare, so that the other ways of noticing have to do.
-fn spec(folder: &std::path::Path, data_dir: &str) -> ServerSpec {
-    ServerSpec::keymill(folder, data_dir).env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "60")
+/// A server that looks at its store again and again.
+fn watchful(deployment: &Deployment, data_dir: &str) -> ServerSpec {
+    deployment.server(data_dir).heartbeat(0.2)
 }
 
 fn take(server: &Server, space: &str, count: u32) -> Answer {
     Client::new(server.address()).take(space, count).unwrap()
+}
+
+/// Whether a take gives as many keys as it asks for; none of them came before.
+#[track_caller]
+fn gives(received: &mut Received, server: &Server, space: &str, count: u32) -> bool {
+    let answer = take(server, space, count);
+    answer.status == 200 && received.add(&answer) == count as usize
 }
 
 fn get(server: &Server, path: &str) -> Answer {
@@ -87,10 +57,7 @@ fn get(server: &Server, path: &str) -> Answer {
 
 #[track_caller]
 fn put(server: &Server, space: &str, json: &str) {
-    let headers = [("content-type", "application/json")];
-    let path = format!("/v1/spaces/{space}");
-    let answer = Client::new(server.address()).request("PUT", &path, &headers, json.as_bytes());
-    let answer = answer.unwrap();
+    let answer = Client::new(server.address()).put_space(space, json).unwrap();
     assert!([200, 201].contains(&answer.status), "{}", answer.text());
 }
 
@@ -109,4 +76,42 @@ fn is_problem(answer: &Answer, status: u16, code: &str) {
     assert_eq!(answer.status, status, "{}", answer.text());
     let wanted = format!("\"code\":\"{code}\"");
     assert!(answer.text().contains(&wanted), "{} is not {code}", answer.text());
+}
+
+/// Whether a server is ready, and knows of nothing that is wrong.
+fn is_well(server: &Server) -> bool {
+    get(server, "/readyz").text().contains("\"problems\":[]")
+}
+
+fn has_problem(server: &Server, code: &str) -> bool {
+    get(server, "/readyz").text().contains(&format!("\"{code}\""))
+}
+
+/// How far a server says that a space must be advanced.
+#[track_caller]
+fn advice(server: &Server) -> u64 {
+    let ready = get(server, "/readyz");
+    let (_, rest) = ready.text().split_once("--to ").unwrap_or_else(|| panic!("{}", ready.text()));
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    digits.parse().unwrap()
+}
+
+/// An answer in JSON.
+#[track_caller]
+fn json(answer: &Answer) -> serde_json::Value {
+    serde_json::from_str(answer.text()).unwrap_or_else(|_| panic!("{}", answer.text()))
+}
+
+/// A number in JSON, which may be written as a string.
+#[track_caller]
+fn number(json: &serde_json::Value) -> u64 {
+    json.as_u64().or_else(|| json.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{json}"))
+}
+
+/// Copies the files of a folder into another, which is made.
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap().flatten() {
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
 }

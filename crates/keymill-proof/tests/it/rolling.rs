@@ -1,124 +1,71 @@
 //! Restarts under load: nobody who asks goes without an answer, and nobody gets a key twice.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use keymill_proof::backend::{Nginx, skip};
-use keymill_proof::{Client, Server, ServerSpec};
-
-use super::Received;
+use keymill_proof::backend::{Nginx, unless_missing};
+use keymill_proof::{Answer, Caller, Client, Deployment, Fleet, Load, Taken};
 
 /// How many callers there are, each with a connection of its own.
-const CALLERS: usize = 32;
-
-/// What one caller met.
-#[derive(Default)]
-struct Met {
-    keys: Vec<String>,
-    failures: Vec<String>,
-}
-
-/// Ends the load when it is dropped, by a panic too: the callers are waited for.
-struct Load<'a> {
-    done: &'a AtomicBool,
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Relaxed);
-    }
-}
+const CALLERS: u64 = 32;
+/// How long they take between two restarts.
+const BETWEEN: Duration = Duration::from_millis(500);
 
 #[test]
 fn a_rolling_restart_behind_nginx_fails_no_request() {
-    let folder = tempfile::tempdir().unwrap();
-    let specs = ["d0", "d1"].map(|name| ServerSpec::keymill(folder.path(), name));
-    let mut servers = specs.each_ref().map(Server::start);
-    let addresses = servers.each_ref().map(Server::address);
-    let nginx = match Nginx::start(&addresses) {
-        Ok(nginx) => nginx,
-        Err(missing) => return skip(&missing),
-    };
-    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let met: Vec<Met> = std::thread::scope(|scope| {
-        let caller = || call(nginx.address(), &done, &answered);
-        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(caller)).collect();
-        let load = Load { done: &done };
-        std::thread::sleep(Duration::from_millis(500));
-        for _ in 0..2 {
-            for ((server, spec), address) in servers.iter_mut().zip(&specs).zip(addresses) {
-                let before = answered.load(Ordering::Relaxed);
-                assert!(server.stop().success(), "{}", server.log());
-                *server = Server::start(&at(spec, address));
-                let during = answered.load(Ordering::Relaxed) - before;
-                assert!(during > CALLERS, "only {during} answers while {address} was restarted");
-                std::thread::sleep(Duration::from_millis(500));
-            }
+    let deployment = Deployment::sqlite();
+    let fleet = Fleet::start(["d0", "d1"].map(|name| deployment.server(name))).keeps_addresses();
+    let addresses: Vec<_> = fleet.each().map(|server| server.address()).collect();
+    let Some(nginx) = unless_missing(Nginx::start(&addresses)) else { return };
+    // With `POST`, which nginx does not repeat.
+    let callers = (0..CALLERS).map(|_| Caller::http("default").at(nginx.address()));
+    let received = Load::of(callers).run(&fleet, |run| {
+        run.end.wait(BETWEEN);
+        for number in [0, 1, 0, 1] {
+            let answered = || run.received().acknowledged;
+            let before = answered();
+            let mut server = fleet.hold(number);
+            server.stop();
+            server.start();
+            let during = answered() - before;
+            assert!(during > CALLERS, "only {during} answers while {number} was restarted");
+            run.end.wait(BETWEEN);
         }
-        drop(load);
-        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     });
-    let failures: Vec<&String> = met.iter().flat_map(|met| &met.failures).collect();
-    let mut received = Received::default();
-    for key in met.iter().flat_map(|met| &met.keys) {
-        assert!(received.keys.insert(key.clone()), "{key} was handed out twice");
-    }
-    eprintln!("4 restarts: {} answers, {} failures", received.keys.len(), failures.len());
-    assert!(failures.is_empty(), "{failures:#?}\n{}", nginx.log());
+    println!("{}", nginx.log());
+    received.check("4 restarts");
+    received.check_answered(&[]);
 }
 
 #[test]
 fn a_stop_answers_every_request_that_was_sent_on_an_open_connection() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
-    let address = server.address();
-    let answered: usize = std::thread::scope(|scope| {
-        let callers: Vec<_> =
-            (0..2 * CALLERS).map(|_| scope.spawn(|| call_until_told(address))).collect();
-        std::thread::sleep(Duration::from_millis(500));
-        assert!(server.stop().success(), "{}", server.log());
-        callers.into_iter().map(|caller| caller.join().unwrap()).sum()
+    let deployment = Deployment::sqlite();
+    let fleet = Fleet::start([deployment.server("d0")]);
+    let is_told: Vec<AtomicBool> = (0..2 * CALLERS).map(|_| AtomicBool::new(false)).collect();
+    let address = fleet.hold(0).address();
+    let callers = is_told.iter().map(|is_told| caller(address, is_told));
+    let received = Load::of(callers).run(&fleet, |run| {
+        run.end.wait(BETWEEN);
+        fleet.hold(0).stop();
+        run.wait_for_callers();
     });
-    eprintln!("{answered} answers on {} connections, none lost", 2 * CALLERS);
-    assert!(answered > 2 * CALLERS, "there was no load");
+    received.check("a stop under load");
+    received.check_answered(&[]);
+    assert!(received.acknowledged > 2 * CALLERS, "there was no load");
 }
 
-/// Takes keys one by one until it is done, and counts the answers as they come.
-fn call(address: SocketAddr, done: &AtomicBool, answered: &AtomicUsize) -> Met {
-    let mut client = Client::new(address);
-    let mut met = Met::default();
-    while !done.load(Ordering::Relaxed) {
-        match client.take("default", 1) {
-            Ok(answer) if answer.status == 200 => {
-                met.keys.extend(answer.lines().map(str::to_owned));
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(answer) => met.failures.push(format!("{}: {}", answer.status, answer.text())),
-            Err(error) => met.failures.push(error.to_string()),
+/// Takes keys on one connection until an answer says that it is the last, or there is none.
+fn caller(address: SocketAddr, is_told: &AtomicBool) -> Caller<'_> {
+    let connect = move |address| {
+        let mut client = Client::new(address);
+        move |count: u32| {
+            let answer = client.take("default", count);
+            let is_last = |answer: &Answer| answer.header("connection") == Some("close");
+            is_told.store(answer.as_ref().is_ok_and(is_last), Ordering::SeqCst);
+            Taken::over_http(answer, &client)
         }
-    }
-    met
-}
-
-/// Takes keys on one connection until an answer says that it is the last, and counts them. Fails
-/// when a request goes unanswered.
-fn call_until_told(address: SocketAddr) -> usize {
-    let mut client = Client::new(address);
-    for answered in 1.. {
-        let answer = client.take("default", 1).expect("an open connection answers");
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        if answer.header("connection") == Some("close") {
-            return answered;
-        }
-    }
-    unreachable!("it stops some time")
-}
-
-/// The same server at an address that is known.
-fn at(spec: &ServerSpec, address: SocketAddr) -> ServerSpec {
-    let mut spec = spec.clone();
-    let listen = spec.args.iter_mut().find(|arg| *arg == "127.0.0.1:0").unwrap();
-    *listen = address.to_string();
-    spec
+    };
+    let caller = Caller::over(connect).at(address);
+    caller.until(|taken| !taken.is_keys() || is_told.load(Ordering::SeqCst))
 }

@@ -5,27 +5,21 @@
 mod away;
 mod clocks;
 mod harmed;
+mod layout;
 mod no_free_worker;
-mod order;
 mod paused_past_window;
 mod restored;
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use keymill_proof::{Answer, Deployment, Received, Server, ServerSpec, Taken, binary};
 
-use keymill_proof::backend::{Backend, Kind, skip};
-use keymill_proof::{Answer, Client, Server, ServerSpec, binary};
-
-use order::{Layout, Received};
+use layout::{Layout, id, ids};
 
 /// The space of all these tests.
 const SPACE: &str = "ids";
 
 /// An instance that looks at its store again and again, and soon says when it has no IDs.
-fn instance(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
-    ServerSpec::keymill_on(store, folder, data_dir)
-        .env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2")
-        .env("KEYMILL_LIMITS_WAIT_SECONDS", "0.5")
+fn instance(deployment: &Deployment, data_dir: &str) -> ServerSpec {
+    deployment.server(data_dir).heartbeat(0.2).env("KEYMILL_LIMITS_WAIT_SECONDS", "0.5")
 }
 
 /// The same with a fault: it goes on with its worker after the window on record is over, which is
@@ -45,21 +39,12 @@ fn make(server: &Server, layout: Layout, window_seconds: u64) {
     super::put(server, SPACE, &body);
 }
 
-/// The store of a SQLite file.
-fn sqlite(folder: &Path) -> String {
-    format!("sqlite:{}", folder.join("keymill.db").display())
-}
-
-/// A server of a kind; none where the machine lacks it, which CI does not allow.
-fn backend(kind: Kind) -> Option<Box<dyn Backend>> {
-    kind.start().map_err(|missing| skip(&missing)).ok()
-}
-
 /// One take, on a connection of its own.
 #[track_caller]
 fn take(received: &mut Received, server: &Server, count: u32) -> Answer {
-    let answer = received.take(&mut Client::new(server.address()), SPACE, count);
-    answer.unwrap_or_else(|error| panic!("no answer: {error}\n{}", server.log()))
+    let answer = super::take(server, SPACE, count);
+    received.note(0, server.address(), count, &Taken::from(&answer));
+    answer
 }
 
 /// Whether a take gave IDs.
@@ -94,14 +79,6 @@ fn turned_away(received: &mut Received, server: &Server) -> Answer {
     refusal.unwrap()
 }
 
-fn is_well(server: &Server) -> bool {
-    super::get(server, "/readyz").text().contains("\"problems\":[]")
-}
-
-fn has_problem(server: &Server, code: &str) -> bool {
-    super::get(server, "/readyz").text().contains(&format!("\"{code}\""))
-}
-
 /// A figure of the space, as the instance tells it.
 fn metric(server: &Server, name: &str) -> Option<u64> {
     let told = super::get(server, "/metrics");
@@ -114,16 +91,5 @@ fn metric(server: &Server, name: &str) -> Option<u64> {
 #[track_caller]
 fn highest_end(server: &Server) -> u64 {
     let shown = super::get(server, &format!("/v1/spaces/{SPACE}"));
-    let shown: serde_json::Value = serde_json::from_str(shown.text()).unwrap();
-    let next = &shown["next"];
-    next.as_u64().or_else(|| next.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{shown}"))
-}
-
-/// Ends threads when dropped, so that a panic leaves none behind.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
+    super::number(&super::json(&shown)["next"])
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use keymill_proof::{Server, ServerSpec};
+use keymill_proof::{Deployment, Fleet, Received};
 
-use super::{Received, get, is_problem, put, take};
+use super::{get, is_problem, put, take};
 
 const TICKETS: &str =
     r#"{"kind": "sequential", "alphabet": "decimal", "length": 0, "lease_size_min": 100}"#;
@@ -13,10 +13,10 @@ const SMALL: &str = r#"{"kind": "sequential", "alphabet": "decimal", "length": 4
 
 #[test]
 fn one_instance_stopped_and_started_goes_on_where_it_was() {
-    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::sqlite();
     let mut received = Received::default();
     for turn in 0..5 {
-        let mut server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+        let mut server = deployment.start("d0");
         put(&server, "tickets", TICKETS);
         received.add(&take(&server, "tickets", 30 + turn));
         assert!(server.stop().success());
@@ -27,24 +27,20 @@ fn one_instance_stopped_and_started_goes_on_where_it_was() {
 #[test]
 fn three_instances_stopped_in_any_order_lose_nothing() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let folder = tempfile::tempdir().unwrap();
+        let deployment = Deployment::sqlite();
         let mut received = Received::default();
         for _ in 0..2 {
-            let mut servers: Vec<Server> = (0..3)
-                .map(|number| {
-                    Server::start(&ServerSpec::keymill(folder.path(), &format!("d{number}")))
-                })
-                .collect();
-            put(&servers[0], "small", SMALL);
-            for server in &servers {
-                received.add(&take(server, "small", 30));
+            let fleet = Fleet::start(["d0", "d1", "d2"].map(|name| deployment.server(name)));
+            put(&fleet.hold(0), "small", SMALL);
+            for server in fleet.each() {
+                received.add(&take(&server, "small", 30));
             }
             for number in order {
-                assert!(servers[number].stop().success());
+                fleet.hold(number).stop();
             }
         }
         // Drawn to its end, the space has given every number exactly once.
-        let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+        let server = deployment.start("d0");
         is_problem(&received.drain(server.address(), "small", 10), 409, "exhausted");
         assert_eq!(numbers(&received), (0..10_000).collect(), "stopped in the order {order:?}");
     }
@@ -52,14 +48,14 @@ fn three_instances_stopped_in_any_order_lose_nothing() {
 
 #[test]
 fn a_killed_instance_leaves_a_gap_and_its_keys_explain_themselves() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+    let deployment = Deployment::sqlite();
+    let mut server = deployment.start("d0");
     put(&server, "tickets", TICKETS);
     let mut received = Received::default();
     received.add(&take(&server, "tickets", 30));
     let pid = server.pid();
     server.kill();
-    let server = Server::start(&ServerSpec::keymill(folder.path(), "d0"));
+    let server = deployment.start("d0");
     received.add(&take(&server, "tickets", 30));
     assert_eq!(numbers(&received), (0..30).chain(100..130).collect());
     let told = get(&server, "/v1/spaces/tickets/keys/7");
@@ -75,5 +71,5 @@ fn a_killed_instance_leaves_a_gap_and_its_keys_explain_themselves() {
 }
 
 fn numbers(received: &Received) -> BTreeSet<u64> {
-    received.keys.iter().map(|key| key.parse().unwrap()).collect()
+    received.keys().map(|key| key.parse().unwrap()).collect()
 }

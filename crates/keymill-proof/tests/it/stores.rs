@@ -9,55 +9,27 @@ mod redis;
 mod serve;
 mod tls;
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::fs;
 
-use keymill_proof::backend::{Backend, Kind, skip};
-use keymill_proof::{Server, ServerSpec, binary};
+use keymill_proof::{Caller, Deployment, Fleet, Load, Run};
 
-/// A server of a kind; none where the machine lacks it, which CI does not allow.
-fn backend(kind: Kind) -> Option<Box<dyn Backend>> {
-    kind.start().map_err(|missing| skip(&missing)).ok()
+/// One caller for each server, who takes of a space.
+fn load<'a>(fleet: &Fleet, space: &'a str, count: u32) -> Load<'a> {
+    Load::of((0..fleet.len()).map(|server| Caller::http(space).of(server).takes(count)))
 }
 
-/// An instance that notices others' doings only by asking: its heartbeat is rare.
-fn quiet(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
-    let spec = ServerSpec::keymill_on(store, folder, data_dir);
-    spec.env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "60")
-}
-
-/// An instance that looks at its store again and again.
-fn watchful(store: &str, folder: &Path, data_dir: &str) -> ServerSpec {
-    let spec = ServerSpec::keymill_on(store, folder, data_dir);
-    spec.env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2")
-}
-
-/// Runs a keymill command on a store.
-fn keymill(store: &str, data_dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(binary("keymill"));
-    command.args(args).args(["--store", store, "--data-dir"]).arg(data_dir);
-    command.output().unwrap()
-}
-
+/// Waits until callers have so many more keys.
 #[track_caller]
-fn succeeds(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said
+fn await_more(run: &Run<'_>, what: &str, keys: usize) {
+    let before = run.keys();
+    super::eventually(what, || run.keys() > before + keys);
 }
 
-/// What a command that failed complained of.
+/// Says that keys of the space `tickets` are in use.
 #[track_caller]
-fn fails(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "it succeeded: {said}");
-    said + &String::from_utf8_lossy(&output.stdout)
-}
-
-fn is_ready(server: &Server) -> bool {
-    super::get(server, "/readyz").text().contains("\"problems\":[]")
-}
-
-fn has_problem(server: &Server, code: &str) -> bool {
-    super::get(server, "/readyz").text().contains(&format!("\"{code}\""))
+fn import_used(deployment: &Deployment, keys: &[String]) {
+    let file = deployment.path("used.txt");
+    fs::write(&file, keys.join("\n")).unwrap();
+    let file = file.to_str().unwrap();
+    println!("{}", deployment.run("importer", &["space", "import-used", "tickets", file]));
 }

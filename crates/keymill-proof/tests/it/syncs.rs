@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use keymill_proof::{Client, Server, ServerSpec, binary};
+use keymill_proof::{Client, Deployment, ServerSpec, binary};
 
 #[test]
 fn a_lease_is_synced_to_disk_before_its_first_key_leaves() {
@@ -11,17 +11,16 @@ fn a_lease_is_synced_to_disk_before_its_first_key_leaves() {
         eprintln!("NO STRACE: install it to see the order of syncs and answers");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("trace");
-    let plain = ServerSpec::keymill(folder.path(), "d0");
+    let deployment = Deployment::sqlite();
+    let trace = deployment.path("trace");
+    let plain = deployment.server("d0");
     let mut args: Vec<String> =
         ["-f", "-D", "-y", "-qq", "-s", "256", "-o"].map(str::to_owned).into();
     args.push(trace.display().to_string());
     args.extend(["-e", "trace=pwrite64,fsync,fdatasync,sendto,write,writev"].map(str::to_owned));
     args.push(binary("keymill").display().to_string());
     args.extend(plain.args);
-    let spec = ServerSpec { binary: "strace".into(), args, ..plain };
-    let mut server = Server::start(&spec);
+    let mut server = ServerSpec { binary: "strace".into(), args, ..plain }.start();
     let key = Client::new(server.address()).get("/get-key").unwrap().text().to_owned();
     server.stop();
 

@@ -3,19 +3,16 @@
 
 mod planted;
 
-use std::path::Path;
-
-use keymill_proof::backend::{Backend, Kind, skip};
+use keymill_proof::backend::Kind;
 use keymill_proof::proxy::{Fault, Proxy};
-use keymill_proof::{Answer, Client, Server, ServerSpec};
+use keymill_proof::{Answer, Client, Deployment, Server};
 
-use super::{eventually, is_problem, put, spec};
+use super::{eventually, is_problem, json, put, quiet, watchful};
 
 #[test]
 fn a_token_revoked_through_one_instance_is_refused_by_the_other_within_a_heartbeat() {
-    let folder = tempfile::tempdir().unwrap();
-    let [here, there] =
-        ["d0", "d1"].map(|name| Server::start(&watchful(ServerSpec::keymill(folder.path(), name))));
+    let deployment = Deployment::sqlite();
+    let [here, there] = ["d0", "d1"].map(|name| watchful(&deployment, name).start());
     let root = create(&here, "", "root", "admin:*");
     let shop = create(&here, &root, "shop", "take:default");
     let mut open = Client::new(there.address());
@@ -45,9 +42,8 @@ fn a_token_revoked_through_one_instance_is_refused_by_the_other_within_a_heartbe
 
 #[test]
 fn a_new_token_is_known_to_every_instance_before_the_next_heartbeat() {
-    let folder = tempfile::tempdir().unwrap();
-    // Their heartbeats are rare.
-    let [here, there] = ["d0", "d1"].map(|name| Server::start(&spec(folder.path(), name)));
+    let deployment = Deployment::sqlite();
+    let [here, there] = ["d0", "d1"].map(|name| quiet(&deployment, name).start());
     let root = create(&here, "", "root", "admin:*");
     let shop = create(&here, &root, "shop", "take:default");
     eventually("it is known there", || call(&there, &shop, "GET", "/get-key", "").status == 200);
@@ -68,20 +64,19 @@ fn tokens_are_relied_on_for_as_long_as_was_said_while_redis_is_unreachable() {
 /// A token is revoked while the store is unreachable from two other instances: one relies on what it knows for
 /// an hour, the other for a second.
 fn check_unreachable(kind: Kind) {
-    let Ok(backend) = kind.start().map_err(|missing| skip(&missing)) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (proxy, through) = proxied(&*backend);
-    let instance =
-        |store: &str, name: &str| watchful(ServerSpec::keymill_on(store, folder.path(), name));
-    let direct = Server::start(&instance(&backend.url(), "direct"));
+    let Some(deployment) = Deployment::on_server(kind) else { return };
+    let (proxy, through) = Proxy::before(deployment.store());
+    let through = Deployment::on(through);
+    let direct = watchful(&deployment, "direct").start();
     put(&direct, "busy", r#"{"lease_size_min": 100000}"#);
     let root = create(&direct, "", "root", "admin:*");
     let shop = create(&direct, &root, "shop", "take:busy");
     // Of the settings: no store can revoke it.
-    let admin = create(&Server::start(&elsewhere(folder.path())), "", "x", "admin:*");
-    let patient = Server::start(&instance(&through, "patient"));
-    let strict = instance(&through, "strict").env("KEYMILL_TOKENS_MAX_AGE_SECONDS", "1");
-    let strict = Server::start(&strict.env("KEYMILL_ADMIN_TOKEN", &admin));
+    let elsewhere = Deployment::sqlite();
+    let admin = create(&elsewhere.start("d0"), "", "x", "admin:*");
+    let patient = watchful(&through, "patient").start();
+    let strict = watchful(&through, "strict").env("KEYMILL_TOKENS_MAX_AGE_SECONDS", "1");
+    let strict = strict.env("KEYMILL_ADMIN_TOKEN", &admin).start();
     let take = |server: &Server, token: &str| {
         call(server, token, "POST", "/v1/spaces/busy/keys?count=10", "")
     };
@@ -113,17 +108,6 @@ fn check_unreachable(kind: Kind) {
     }
 }
 
-/// An instance that looks at its store again and again.
-fn watchful(spec: ServerSpec) -> ServerSpec {
-    spec.env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.2")
-}
-
-/// One that has nothing to do with the others.
-fn elsewhere(folder: &Path) -> ServerSpec {
-    let store = format!("sqlite:{}", folder.join("elsewhere.db").display());
-    ServerSpec::keymill_on(&store, folder, "elsewhere")
-}
-
 /// A request with a token, or without one where that is empty; a body is JSON.
 fn call(server: &Server, token: &str, method: &str, path: &str, body: &str) -> Answer {
     let bearer = format!("Bearer {token}");
@@ -148,15 +132,6 @@ fn create(server: &Server, by: &str, name: &str, allow: &str) -> String {
 
 #[track_caller]
 fn token_of(made: &Answer) -> String {
-    let made: serde_json::Value = serde_json::from_str(made.text()).unwrap();
+    let made = json(made);
     made["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
-}
-
-/// A proxy to a server, and the URL through it.
-fn proxied(backend: &dyn Backend) -> (Proxy, String) {
-    let url = backend.url();
-    let port = url.rsplit_once(':').unwrap().1.split('/').next().unwrap();
-    let proxy = Proxy::start(port.parse().unwrap());
-    let through = url.replace(&format!(":{port}"), &format!(":{}", proxy.port()));
-    (proxy, through)
 }

@@ -29,20 +29,44 @@ pub struct TokenAsk {
     pub certificate: Option<String>,
 }
 
-/// Makes a token; its record and its text. `taken` are names that the settings use.
+/// Makes a token; its record and its text. `configured` are names that the settings use.
 pub async fn create(
     service: &Service,
     ask: &TokenAsk,
     by: &str,
-    taken: &[String],
+    configured: &[String],
 ) -> Result<(TokenRecord, Zeroizing<String>), ServiceError> {
-    check_name(&ask.name)?;
-    if taken.contains(&ask.name) {
+    if configured.contains(&ask.name) {
         return Err(ServiceError::BadToken(format!(
             "the settings have a token `{}`; choose another name",
             ask.name
         )));
     }
+    let (record, text) = make(ask, by)?;
+    service
+        .change_tokens(|tokens| {
+            if tokens.iter().any(|token| token.name == record.name) {
+                return Err(ServiceError::TokenExists { name: record.name.clone() });
+            }
+            let is_same = |token: &&TokenRecord| {
+                token.certificate.is_some() && token.certificate == record.certificate
+            };
+            if let Some(other) = tokens.iter().find(is_same) {
+                return Err(ServiceError::BadToken(format!(
+                    "the certificate name already stands for the token `{}`",
+                    other.name
+                )));
+            }
+            tokens.push(record.clone());
+            Ok(())
+        })
+        .await?;
+    Ok((record, text))
+}
+
+/// Makes a token that is on record nowhere; its record and its text.
+pub fn make(ask: &TokenAsk, by: &str) -> Result<(TokenRecord, Zeroizing<String>), ServiceError> {
+    check_name(&ask.name)?;
     let grants = Grants::parse(ask.allow.iter().map(String::as_str));
     let grants = grants.map_err(ServiceError::BadToken)?;
     if grants.is_empty() {
@@ -68,32 +92,15 @@ pub async fn create(
         created_at: Timestamp::now(),
         created_by: by.to_owned(),
     };
-    service
-        .change_tokens(|tokens| {
-            if tokens.iter().any(|token| token.name == record.name) {
-                return Err(ServiceError::TokenExists { name: record.name.clone() });
-            }
-            let is_same = |token: &&TokenRecord| {
-                token.certificate.is_some() && token.certificate == record.certificate
-            };
-            if let Some(other) = tokens.iter().find(is_same) {
-                return Err(ServiceError::BadToken(format!(
-                    "the certificate name already stands for the token `{}`",
-                    other.name
-                )));
-            }
-            tokens.push(record.clone());
-            Ok(())
-        })
-        .await?;
     Ok((record, text))
 }
 
-/// Gives a token another text; the old one stays valid for a while.
+/// Gives a token another text; the old one stays valid for a while. `configured` are names that the settings use.
 pub async fn rotate(
     service: &Service,
     name: &str,
     overlap: SignedDuration,
+    configured: &[String],
 ) -> Result<(TokenRecord, Zeroizing<String>), ServiceError> {
     if overlap.is_negative() || overlap > OVERLAP_MAX {
         return Err(ServiceError::BadToken("an overlap must be from 0 to 90 days".to_owned()));
@@ -104,8 +111,7 @@ pub async fn rotate(
     let record = service
         .change_tokens(|tokens| {
             let token = tokens.iter_mut().find(|token| token.name == name);
-            let token =
-                token.ok_or_else(|| ServiceError::UnknownToken { name: name.to_owned() })?;
+            let token = token.ok_or_else(|| not_on_record(name, configured))?;
             for old in &mut token.secrets {
                 old.until = Some(old.until.map_or(until, |end| end.min(until)));
             }
@@ -117,18 +123,33 @@ pub async fn rotate(
     Ok((record, text))
 }
 
-/// Ends a token for good.
-pub async fn revoke(service: &Service, name: &str) -> Result<(), ServiceError> {
+/// Ends a token for good. `configured` are names that the settings use.
+pub async fn revoke(
+    service: &Service,
+    name: &str,
+    configured: &[String],
+) -> Result<(), ServiceError> {
     service
         .change_tokens(|tokens| {
             let before = tokens.len();
             tokens.retain(|token| token.name != name);
             if tokens.len() == before {
-                return Err(ServiceError::UnknownToken { name: name.to_owned() });
+                return Err(not_on_record(name, configured));
             }
             Ok(())
         })
         .await
+}
+
+/// Why a token cannot be changed.
+fn not_on_record(name: &str, configured: &[String]) -> ServiceError {
+    if !configured.iter().any(|it| it == name) {
+        return ServiceError::UnknownToken { name: name.to_owned() };
+    }
+    ServiceError::BadToken(format!(
+        "the token `{name}` is in the settings, not in the store, so it can be neither rotated nor revoked here: \
+         change it in the settings, and send SIGHUP to the instances or restart them"
+    ))
 }
 
 /// A name in a certificate as it is compared: DNS names in lower case, URIs and addresses as they are.
@@ -136,7 +157,8 @@ pub fn canonical(name: &str) -> String {
     if name.contains([':', '@']) { name.to_owned() } else { name.to_ascii_lowercase() }
 }
 
-fn new_secret() -> Result<(Zeroizing<String>, TokenSecret), ServiceError> {
+/// Makes the text of a token, and what is kept of it.
+pub fn new_secret() -> Result<(Zeroizing<String>, TokenSecret), ServiceError> {
     let text = secret_text::make().map_err(|error| {
         ServiceError::Broken(format!("the system gives no random bytes: {error}"))
     })?;

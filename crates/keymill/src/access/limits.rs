@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //!
-//! - What is refused is not counted.
+//! - What is refused is not counted. Of a take that fails, the quota gets its keys back, and the rate does not.
 //! - Addresses take bounded memory: they share a fixed number of counters, so that one address may now and
 //!   then be held back by another, and a million addresses take no more than a few.
 
@@ -90,6 +90,20 @@ impl TokenLimits {
             }
             None => self.spend_rate(keys),
         }
+    }
+
+    /// Whether keys are counted by the day.
+    pub fn has_quota(&self) -> bool {
+        self.quota.is_some()
+    }
+
+    /// Takes keys out of the count of the day, because they were not taken after all. Of a rate, nothing comes
+    /// back: it counts attempts.
+    pub fn give_back(&self, keys: u32) {
+        let Some((_, day)) = &self.quota else { return };
+        let mut day = day.lock().expect("nothing panics while it is held");
+        // Where a day has ended since, a few keys more are left of the new one.
+        day.taken = day.taken.saturating_sub(keys.into());
     }
 
     fn spend_rate(&self, keys: NonZeroU32) -> Result<(), Exceeded> {
@@ -188,6 +202,17 @@ mod tests {
             Err(Exceeded::Quota { quota: 10, left: 0, wait })
         );
         assert_eq!(spend_of_day(10, &day, 10, noon + DAY_SECONDS, || Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn what_comes_back_is_left_of_the_quota_but_not_of_the_rate() {
+        let limits = TokenLimits::new(Some(10), Some(10));
+        assert_eq!(limits.spend(10), Ok(()));
+        limits.give_back(4);
+        assert!(matches!(limits.spend(5), Err(Exceeded::Quota { left: 4, .. })));
+        assert!(matches!(limits.spend(4), Err(Exceeded::Rate { .. })));
+        limits.give_back(99);
+        assert!(matches!(limits.spend(11), Err(Exceeded::Quota { left: 10, .. })));
     }
 
     #[test]

@@ -46,14 +46,22 @@ pub fn make() -> Result<Zeroizing<String>, getrandom::Error> {
 }
 
 /// The hash of a token, where the text is one.
-#[inline]
 pub fn hash(text: &[u8]) -> Option<TokenHash> {
-    let digits = text.strip_prefix(PREFIX.as_bytes()).filter(|_| text.len() == LEN)?;
-    let mut values = [0; RANDOM_LEN + 1];
-    for (value, symbol) in values.iter_mut().zip(digits) {
-        *value = value_of(*symbol)?;
-    }
-    CHECK.is_valid(&values).then(|| Sha256::digest(text).into())
+    hash_unchecked(text).filter(|_| is_checked(text))
+}
+
+/// The hash of a text that has the length of a token. For every request: what has a hash that is known is a
+/// token, and for anything else [`is_checked`] tells whether it was mistyped.
+#[inline]
+pub fn hash_unchecked(text: &[u8]) -> Option<TokenHash> {
+    (text.len() == LEN).then(|| Sha256::digest(text).into())
+}
+
+/// Whether a text is a token by its prefix and its check character.
+pub fn is_checked(text: &[u8]) -> bool {
+    let Some(digits) = text.strip_prefix(PREFIX.as_bytes()) else { return false };
+    let values: Option<Vec<u8>> = digits.iter().map(|symbol| value_of(*symbol)).collect();
+    text.len() == LEN && values.is_some_and(|values| CHECK.is_valid(&values))
 }
 
 /// The hash of a token as text, and back.
@@ -63,7 +71,6 @@ pub fn parse_hash(text: &str) -> Option<TokenHash> {
     Some(hash)
 }
 
-#[inline]
 fn value_of(symbol: u8) -> Option<u8> {
     match symbol {
         b'0'..=b'9' => Some(symbol - b'0'),

@@ -8,7 +8,8 @@ use anyhow::bail;
 use keymill_engine::operations::{Service, ServiceError};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::access::Access;
+use super::figures::counted;
+use crate::access::{Access, AccessSummary};
 use crate::server::Endpoint;
 
 /// Reads the tokens of the store, and refuses names that the settings use as well.
@@ -51,6 +52,32 @@ pub(super) fn refuse_open_port(
     )
 }
 
+/// Who may do what, for the greeting. `is_local` says whether only this machine can connect.
+pub(super) fn in_words(access: &AccessSummary, is_local: bool) -> String {
+    if !access.is_on {
+        let who = if is_local { "everybody on this machine" } else { "whoever reaches it" };
+        return format!("no tokens: {who} may do everything; see `keymill token create`");
+    }
+    let tokens = match access.tokens {
+        0 => "no valid token".to_owned(),
+        count => counted(count as u64, "token", "tokens"),
+    };
+    if access.anonymous.is_empty() {
+        return format!("{tokens}; callers without one may take and change nothing");
+    }
+    format!("{tokens}; callers without one may {}", access.anonymous.join(", "))
+}
+
+/// Warns of settings for callers without a token, where nobody needs one.
+pub(super) fn warn_of_no_tokens(access: &AccessSummary) {
+    if !access.is_on && !access.anonymous.is_empty() {
+        tracing::warn!(
+            "`anonymous_allow` restricts nothing as long as there are no tokens: everybody may do everything. \
+             Create a token with `keymill token create`"
+        );
+    }
+}
+
 /// Reads the tokens again at every heartbeat, for as long as the process lives, so that a revocation holds
 /// everywhere soon.
 pub(super) async fn keep_up(access: Arc<Access>, service: Service, every: Duration) {
@@ -68,6 +95,26 @@ pub(super) async fn keep_up(access: Arc<Access>, service: Service, every: Durati
                 tracing::error!("the tokens cannot be read: {error}");
             }
             Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greeting_tells_who_may_do_what() {
+        for (is_on, tokens, anonymous, is_local, says) in [
+            (false, 0, "", true, "no tokens: everybody on this machine may do everything"),
+            (false, 0, "take:a", false, "no tokens: whoever reaches it may do everything"),
+            (true, 0, "", true, "no valid token; callers without one may take and change nothing"),
+            (true, 1, "", false, "1 token; callers without one may take and change nothing"),
+            (true, 3, "take:a", false, "3 tokens; callers without one may take:a"),
+        ] {
+            let anonymous = anonymous.split_terminator(',').map(str::to_owned).collect();
+            let told = in_words(&AccessSummary { is_on, tokens, anonymous }, is_local);
+            assert!(told.starts_with(says), "{told}");
         }
     }
 }

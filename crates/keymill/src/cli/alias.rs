@@ -3,14 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use keymill_engine::operations::{NameRecord, Service, check_alias_text};
+use keymill_engine::operations::check_alias_text;
 
-use super::{check_safety, open_service, output, unknown, usage};
-use crate::config::Config;
+use super::site::{Site, Via};
+use super::{output, unknown, usage};
 use crate::front::http::AliasRecordView;
-
-/// How many aliases are read at once.
-const PAGE: u32 = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AliasCommand {
@@ -60,57 +57,48 @@ pub(super) enum AliasCommand {
     },
 }
 
-pub(super) async fn run(config: Config, command: AliasCommand) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(via: &Via, command: AliasCommand) -> anyhow::Result<ExitCode> {
     if let AliasCommand::Add { alias, .. } = &command {
         usage(check_alias_text(alias))?;
     }
     let reads = matches!(command, AliasCommand::List { .. } | AliasCommand::Show { .. });
-    let service = open_service(&config, reads || config.allow_unsafe_store).await?;
-    if !reads {
-        check_safety(&service.check().await?, config.allow_unsafe_store)?;
-    }
-    unknown::advised(&service, run_on(&service, command)).await
+    let site = if reads { via.open().await? } else { via.open_safe().await? };
+    unknown::advised(&site, run_on(&site, command)).await
 }
 
-async fn run_on(service: &Service, command: AliasCommand) -> anyhow::Result<ExitCode> {
+async fn run_on(site: &Site, command: AliasCommand) -> anyhow::Result<ExitCode> {
     match command {
         AliasCommand::Add { space, alias, owner } => {
-            if !service.add_alias(&space, &alias, &owner).await? {
+            if !site.add_alias(&space, &alias, &owner).await? {
                 note!("keymill: `{alias}` already exists with the same owner");
             }
             println!("{alias}");
         }
-        AliasCommand::List { space, json } => list(service, &space, json).await?,
+        AliasCommand::List { space, json } => list(site, &space, json).await?,
         AliasCommand::Show { space, alias, json } => {
-            let found = service.alias(&space, &alias).await?;
-            print(found, json)?;
+            print(&site.alias(&space, &alias).await?, json)?;
         }
         AliasCommand::Remove { space, alias, owner } => {
-            service.remove_alias(&space, &alias, &owner).await?;
+            site.remove_alias(&space, &alias, &owner).await?;
             note!("keymill: `{alias}` is removed; it stays reserved and is never handed out");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(service: &Service, space: &str, json: bool) -> anyhow::Result<()> {
-    let mut after = None;
-    while output::is_open() {
-        let page = service.aliases(space, after, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.key.clone());
-        for alias in page {
-            print(alias, json)?;
-        }
-    }
-    Ok(())
+async fn list(site: &Site, space: &str, json: bool) -> anyhow::Result<()> {
+    let each = |page: Vec<AliasRecordView>| {
+        page.iter().try_for_each(|alias| print(alias, json))?;
+        Ok(output::is_open())
+    };
+    site.aliases(space, each).await
 }
 
-fn print(alias: NameRecord, json: bool) -> anyhow::Result<()> {
+fn print(alias: &AliasRecordView, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string(&AliasRecordView::from(alias))?);
+        println!("{}", serde_json::to_string(alias)?);
     } else {
-        println!("{:<24} {:<24} {}", alias.key, alias.owner, alias.created_at);
+        println!("{:<24} {:<24} {}", alias.alias, alias.owner, alias.created_at);
     }
     Ok(())
 }

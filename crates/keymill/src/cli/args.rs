@@ -27,12 +27,13 @@ Examples:
   keymill serve                     serve keys on http://127.0.0.1:8080
   curl localhost:8080/get-key       take a key from the server
   keymill explain default 4fXk2Qz   explain where a key came from
+  keymill --server https://keys.example take -n 5    through a server, with KEYMILL_TOKEN
 
 Exit codes:
   0  success; also if the reader of the output, such as `head`, has ended
   1  failed, or refused by the store or the keyspace
   2  wrong usage
-  3  the store is unreachable, or there are no keys right now: try again later
+  3  the store or the server is unreachable, or there are no keys right now: try again later
   4  the keyspace is used up or sealed
   5  the store was rolled back to an earlier state, see `keymill space advance`
   6  the key is already issued, or owned by someone else
@@ -70,6 +71,17 @@ pub(super) struct Args {
     #[arg(long, global = true, help_heading = "Settings")]
     allow_unsafe_store: bool,
 
+    /// Work through this server instead of a store: https://HOST:PORT or unix:PATH, with the token in KEYMILL_TOKEN
+    /// or in the file that KEYMILL_TOKEN_FILE names; several, separated by commas, are tried in turn
+    /// [env: KEYMILL_SERVER]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
+    server: Option<String>,
+
+    /// Trust the server by the authorities in this file, in PEM, instead of those that the system trusts
+    /// [env: KEYMILL_SERVER_CA]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
+    server_ca: Option<PathBuf>,
+
     /// Print only data and errors: no notes and no progress bars
     #[arg(long, short, global = true)]
     pub(super) quiet: bool,
@@ -96,7 +108,7 @@ pub(super) enum Command {
     },
     /// Serve keys over HTTP
     #[command(
-        after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db    once there is a token\n  keymill serve --listen 127.0.0.1:8080 --listen unix:/run/keymill.sock\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
+        after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db    once there is a token\n  keymill serve --listen 127.0.0.1:8080 --listen unix:/run/keymill.sock\n  keymill serve --redis-listen 127.0.0.1:6380\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
     )]
     Serve {
         /// Where to listen: ADDRESS:PORT, or unix:PATH; can be repeated [default: 127.0.0.1:8080]
@@ -110,6 +122,10 @@ pub(super) enum Command {
         /// [env: KEYMILL_ADMIN_LISTEN]
         #[arg(long, value_name = "ADDRESS:PORT")]
         admin_listen: Option<String>,
+        /// Where to speak the Redis protocol: ADDRESS:PORT, or unix:PATH; can be repeated; off by default
+        /// [env: KEYMILL_REDIS_LISTEN]
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        redis_listen: Vec<String>,
         /// Use TLS, with this certificate and those between it and its authority, in PEM
         /// [env: KEYMILL_TLS_CERTIFICATE]
         #[arg(long, value_name = "FILE")]
@@ -213,12 +229,15 @@ impl Args {
             data_dir: self.data_dir.clone(),
             new_store: self.new_store,
             allow_unsafe_store: self.allow_unsafe_store,
+            server: self.server.clone(),
+            server_ca: self.server_ca.clone(),
             ..Flags::default()
         };
         if let Command::Serve {
             listen,
             port,
             admin_listen,
+            redis_listen,
             tls_certificate,
             tls_key,
             tls_client_ca,
@@ -229,6 +248,7 @@ impl Args {
             flags.listen.clone_from(listen);
             flags.port = *port;
             flags.admin_listen.clone_from(admin_listen);
+            flags.redis_listen.clone_from(redis_listen);
             flags.tls_certificate.clone_from(tls_certificate);
             flags.tls_key.clone_from(tls_key);
             flags.tls_client_ca.clone_from(tls_client_ca);

@@ -6,16 +6,13 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
-use keymill_engine::operations::{Service, UsedKey, UsedPage};
 use keymill_engine::space::{Audit, Kind};
 
 use super::output::{Data, is_quiet};
-use super::{open_service, unknown, values};
-use crate::config::Config;
+use super::site::{Site, UsedAsk, Via};
+use super::{unknown, values};
 use crate::front::http::UsedView;
 
-/// How many keys are read at once.
-const PAGE: u32 = 10_000;
 /// How many bytes are written at once.
 const BUFFER: usize = 1 << 16;
 /// The columns of CSV.
@@ -60,41 +57,36 @@ enum Out<W: Write> {
     Csv(Box<csv::Writer<W>>),
 }
 
-pub(super) async fn run(config: Config, command: AuditCommand) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(via: &Via, command: AuditCommand) -> anyhow::Result<ExitCode> {
     let AuditCommand::Export { space, from, to, caller, format } = command;
-    let service = open_service(&config, true).await?;
-    unknown::advised(&service, tell_of_no_record(&service, &space)).await?;
+    let site = via.open().await?;
+    unknown::advised(&site, tell_of_no_record(&site, &space)).await?;
     let mut out = Out::new(format, Data)?;
-    let mut page = UsedPage { space, from, to, caller, after: None, limit: PAGE };
     let progress = if is_quiet() || io::stdout().is_terminal() {
         ProgressBar::hidden()
     } else {
         let style = ProgressStyle::with_template("{spinner} {human_pos} keys, {per_sec}");
         ProgressBar::new_spinner().with_style(style.expect("the template is right"))
     };
-    loop {
-        let used = service.used(&page).await?;
-        page.after = used.last().map(|last| (last.used_at, last.id));
-        let count = used.len();
-        used.into_iter().try_for_each(|used| out.write(used))?;
-        progress.inc(count as u64);
-        if count < PAGE as usize {
-            progress.finish_and_clear();
-            out.flush()?;
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
+    let each = |used: Vec<UsedView>| {
+        progress.inc(used.len() as u64);
+        Ok(used.into_iter().try_for_each(|used| out.write(used))?)
+    };
+    site.used(UsedAsk { space, from, to, caller }, each).await?;
+    progress.finish_and_clear();
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says so if single keys are not recorded, because an empty export would look as if no key was used.
-async fn tell_of_no_record(service: &Service, space: &str) -> anyhow::Result<()> {
-    let record = service.report(space).await?.record;
-    match record.definition.kind {
+async fn tell_of_no_record(site: &Site, space: &str) -> anyhow::Result<()> {
+    let view = site.space(space).await?;
+    match view.definition.kind {
         Kind::Pooled => {}
         kind @ (Kind::Uuid | Kind::Digest) => {
             note!("keymill: a keyspace of kind {kind} has no log of used keys");
         }
-        _ if record.tuning.audit == Audit::Batch => note!(
+        _ if view.tuning.audit == Audit::Batch => note!(
             "keymill: `{space}` has audit `batch`, which records leases but not single keys; `keymill \
              space set {space} --audit key` records every key from then on"
         ),
@@ -113,16 +105,16 @@ impl<W: Write> Out<W> {
         Ok(Out::Csv(Box::new(rows)))
     }
 
-    fn write(&mut self, used: UsedKey) -> io::Result<()> {
+    fn write(&mut self, used: UsedView) -> io::Result<()> {
         match self {
             Out::Ndjson(out) => {
-                serde_json::to_writer(&mut *out, &UsedView::from(used))?;
+                serde_json::to_writer(&mut *out, &used)?;
                 out.write_all(b"\n")
             }
             Out::Csv(rows) => {
                 let text =
                     |time: Option<Timestamp>| time.map(|it| it.to_string()).unwrap_or_default();
-                let UsedKey { key, used_at, caller, instance, expires_at, retired_at, .. } = used;
+                let UsedView { key, used_at, caller, instance, expires_at, retired_at } = used;
                 let (used_at, expires_at) = (used_at.to_string(), text(expires_at));
                 let row = [key, used_at, caller, instance, expires_at, text(retired_at)];
                 rows.write_record(row).map_err(io_error)
@@ -152,8 +144,7 @@ mod tests {
 
     #[test]
     fn csv_has_a_header_and_quotes_the_fields_that_need_it() {
-        let used = |key: &str, caller: &str, expires_at| UsedKey {
-            id: 1,
+        let used = |key: &str, caller: &str, expires_at| UsedView {
             key: key.to_owned(),
             used_at: Timestamp::UNIX_EPOCH,
             caller: caller.to_owned(),

@@ -30,7 +30,16 @@ pub(super) fn run(command: &ConfigCommand, flags: &Flags) -> anyhow::Result<Exit
     let text = match command {
         ConfigCommand::Check => {
             let config = Config::load(flags)?;
-            config.tls.clone().map(Tls::load).transpose()?;
+            let tls = config.tls.clone().map(Tls::load).transpose()?;
+            if let Some(expiry) = tls.and_then(|tls| tls.expiry()) {
+                eprintln!("keymill: warning: {expiry}");
+            }
+            if !config.access.anonymous.is_empty() && config.access.tokens.is_empty() {
+                eprintln!(
+                    "keymill: warning: `anonymous_allow` restricts nothing unless there are tokens: the settings \
+                     have none, and the store was not asked (see `keymill token list`)"
+                );
+            }
             match config.origins.file() {
                 Some(file) => {
                     eprintln!("keymill: the settings are valid; read {}", file.display());

@@ -4,14 +4,12 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use keymill_engine::operations::{DigestAnswer, Service, ServiceError};
 use keymill_engine::space::digest::{DigestError, SCOPE_LEN_MAX};
 use serde::Serialize;
-use tokio::task::JoinSet;
 
 use super::output::Data;
-use super::{check_safety, open_service, unknown, usage};
-use crate::config::Config;
+use super::site::{DigestedKey, Site, Via};
+use super::{unknown, usage};
 
 /// How many inputs are digested at once; they share commits.
 const INPUTS_MAX: usize = 1_000;
@@ -52,20 +50,20 @@ struct AnswerView<'a> {
     made: bool,
 }
 
-pub(super) async fn run(config: Config, args: DigestArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(via: &Via, args: DigestArgs) -> anyhow::Result<ExitCode> {
     usage(args.check())?;
-    let service = open_service(&config, config.allow_unsafe_store).await?;
-    check_safety(&service.check().await?, config.allow_unsafe_store)?;
-    if let Some(wanted) = config.spaces.get(&args.space)
+    let site = via.open_safe().await?;
+    if let (Via::Store(config), Site::Store(service)) = (via, &site)
+        && let Some(wanted) = config.spaces.get(&args.space)
         && service.ensure_space(&args.space, wanted).await?.made
     {
         note!("keymill: created the keyspace `{}`", args.space);
     }
-    match unknown::advised(&service, digest(&service, &args)).await {
+    match unknown::advised(&site, digest(&site, &args)).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             let typed = ["digest", args.space.as_str(), args.input.as_str()];
-            Err(unknown::or_swapped(error, &service, typed).await)
+            Err(unknown::or_swapped(error, &site, typed).await)
         }
     }
 }
@@ -84,13 +82,15 @@ impl DigestArgs {
     }
 }
 
-async fn digest(service: &Service, args: &DigestArgs) -> anyhow::Result<()> {
+async fn digest(site: &Site, args: &DigestArgs) -> anyhow::Result<()> {
     let mut out = BufWriter::new(Data);
     if args.input == "-" {
-        digest_lines(service, args, &mut out).await?;
+        digest_lines(site, args, &mut out).await?;
     } else {
-        let answer = service.digest(&args.space, &args.scope, &args.input).await?;
-        write(&mut out, args, &args.input, &answer)?;
+        let input = std::slice::from_ref(&args.input);
+        for answer in site.digest(&args.space, &args.scope, input).await {
+            write(&mut out, args, &args.input, &answer?)?;
+        }
     }
     Ok(out.flush()?)
 }
@@ -98,7 +98,7 @@ async fn digest(service: &Service, args: &DigestArgs) -> anyhow::Result<()> {
 /// Digests standard input line by line. Lines that have arrived together are digested together; none
 /// waits for later ones.
 async fn digest_lines(
-    service: &Service,
+    site: &Site,
     args: &DigestArgs,
     out: &mut BufWriter<Data>,
 ) -> anyhow::Result<()> {
@@ -114,10 +114,10 @@ async fn digest_lines(
             return Ok(());
         }
         let (numbers, inputs): (Vec<u64>, Vec<String>) = lines.into_iter().unzip();
-        let answers = digest_all(service, args, inputs).await;
-        for ((input, answer), line) in answers.into_iter().zip(numbers) {
+        let answers = site.digest(&args.space, &args.scope, &inputs).await;
+        for ((answer, input), line) in answers.into_iter().zip(&inputs).zip(numbers) {
             match answer {
-                Ok(answer) => write(out, args, &input, &answer)?,
+                Ok(answer) => write(out, args, input, &answer)?,
                 Err(error) => {
                     out.flush()?;
                     return Err(error).with_context(|| format!("line {line}"));
@@ -163,29 +163,11 @@ fn read_lines(
     }
 }
 
-async fn digest_all(
-    service: &Service,
-    args: &DigestArgs,
-    inputs: Vec<String>,
-) -> Vec<(String, Result<DigestAnswer, ServiceError>)> {
-    let mut tasks = JoinSet::new();
-    for (place, input) in inputs.into_iter().enumerate() {
-        let (service, space, scope) = (service.clone(), args.space.clone(), args.scope.clone());
-        tasks.spawn(async move {
-            let answer = service.digest(&space, &scope, &input).await;
-            (place, input, answer)
-        });
-    }
-    let mut answers = tasks.join_all().await;
-    answers.sort_unstable_by_key(|(place, ..)| *place);
-    answers.into_iter().map(|(_, input, answer)| (input, answer)).collect()
-}
-
 fn write(
     out: &mut impl Write,
     args: &DigestArgs,
     input: &str,
-    answer: &DigestAnswer,
+    answer: &DigestedKey,
 ) -> anyhow::Result<()> {
     if !args.json {
         return Ok(writeln!(out, "{}", answer.key)?);

@@ -1,16 +1,18 @@
-//! The greeting of a server: that it is up, where, and with which keyspaces.
+//! The greeting of a server: that it is up, where, with which keyspaces, and who may do what.
 //!
 //! `serve` prints it, or logs it if the log is for programs. The first address stands alone on its line, so
 //! that scripts can read it.
 
 use std::fmt::Write;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use keymill_engine::operations::{Service, SpaceRecord};
 use keymill_engine::space::secret::Master;
 
-use super::log;
 use super::space::show::in_words;
+use super::{access, log};
+use crate::access::AccessSummary;
 use crate::server::{Endpoint, Listeners};
 
 /// How many keyspaces the greeting names.
@@ -20,15 +22,16 @@ const GREETED_MAX: usize = 8;
 pub(super) struct Reached {
     public: Vec<Endpoint>,
     admin: Option<Endpoint>,
+    redis: Vec<Endpoint>,
     is_tls: bool,
-    /// Whether callers need a token.
-    needs_token: bool,
+    /// Who may do what.
+    access: AccessSummary,
 }
 
 impl Reached {
-    pub(super) fn new(listeners: &Listeners, needs_token: bool) -> io::Result<Reached> {
-        let (public, admin) = (listeners.public()?, listeners.admin()?);
-        Ok(Reached { public, admin, is_tls: listeners.is_tls(), needs_token })
+    pub(super) fn new(listeners: &Listeners, access: AccessSummary) -> io::Result<Reached> {
+        let (public, admin, redis) = (listeners.public()?, listeners.admin()?, listeners.redis()?);
+        Ok(Reached { public, admin, redis, is_tls: listeners.is_tls(), access })
     }
 
     /// The address that the instance is known by.
@@ -36,12 +39,29 @@ impl Reached {
         self.public.first().map(ToString::to_string).unwrap_or_default()
     }
 
+    /// A URL that can be opened on this machine; a Unix socket has none.
     fn url(&self, endpoint: &Endpoint) -> String {
+        self.url_of(if self.is_tls { "https" } else { "http" }, endpoint)
+    }
+
+    fn url_of(&self, scheme: &str, endpoint: &Endpoint) -> String {
         match endpoint {
-            Endpoint::Tcp(address) if self.is_tls => format!("https://{address}"),
-            Endpoint::Tcp(address) => format!("http://{address}"),
+            Endpoint::Tcp(address) => format!("{scheme}://{}", openable(*address)),
             Endpoint::Unix(_) => endpoint.to_string(),
         }
+    }
+
+    /// Where it speaks the Redis protocol.
+    fn redis_urls(&self) -> Vec<String> {
+        let scheme = if self.is_tls { "rediss" } else { "redis" };
+        self.redis.iter().map(|endpoint| self.url_of(scheme, endpoint)).collect()
+    }
+
+    /// Who may do what, in words.
+    fn access_in_words(&self) -> String {
+        let others = self.admin.iter().chain(&self.redis);
+        let is_local = self.public.iter().chain(others).all(Endpoint::is_local);
+        access::in_words(&self.access, is_local)
     }
 
     fn urls(&self) -> Vec<String> {
@@ -75,7 +95,7 @@ impl Reached {
         };
         let quote = if query.is_some() { "'" } else { "" };
         let token =
-            if self.needs_token { "-H \"Authorization: Bearer $KEYMILL_TOKEN\" " } else { "" };
+            if self.access.is_on { "-H \"Authorization: Bearer $KEYMILL_TOKEN\" " } else { "" };
         format!("curl {token}{options}{quote}{url}{path}{quote}")
     }
 }
@@ -91,7 +111,8 @@ pub(super) fn greet(
         note!("{}", greeting(service, records, default_space, reached));
         return;
     }
-    let (place, urls) = (service.place(), reached.urls());
+    let (place, urls) = (service.describe_store(), reached.urls());
+    let redis_urls = reached.redis_urls();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         store = place.location,
@@ -101,6 +122,8 @@ pub(super) fn greet(
         url = urls.first(),
         urls = (urls.len() > 1).then(|| urls.join(" ")),
         admin_url = reached.admin_url(),
+        redis_urls = (!redis_urls.is_empty()).then(|| redis_urls.join(" ")),
+        access = reached.access_in_words(),
         "listening"
     );
 }
@@ -111,7 +134,7 @@ fn greeting(
     default_space: &str,
     reached: &Reached,
 ) -> String {
-    let place = service.place();
+    let place = service.describe_store();
     let how = if place.created { "created" } else { "opened" };
     let mut text = format!("keymill {}\n", env!("CARGO_PKG_VERSION"));
     let mut line = |name: &str, value: String| {
@@ -130,20 +153,41 @@ fn greeting(
             "created at the first start, kept in the store; see `keymill secret export`".to_owned(),
         );
     }
-    for url in reached.urls() {
-        line("listening", url);
+    for endpoint in &reached.public {
+        line("listening", reached.url(endpoint));
+        if is_unspecified(endpoint) {
+            line("", format!("on every address of this machine ({endpoint})"));
+        }
     }
     if let Some(url) = reached.admin_url() {
         line("admin", url);
     }
+    for url in reached.redis_urls() {
+        line("redis", url);
+    }
     if let Some(docs) = reached.docs() {
         line("docs", docs);
     }
+    line("access", reached.access_in_words());
     let other = records.first().filter(|_| !records.iter().any(|it| it.name == default_space));
     let query = other.map(|record| format!("space={}", record.name));
     let curl = reached.curl(query.as_deref());
     write!(text, "\n  {curl}\n").expect("writing to a String cannot fail");
     text
+}
+
+/// The address to connect to: one that listens everywhere is reached by loopback.
+fn openable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn is_unspecified(endpoint: &Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Tcp(address) if address.ip().is_unspecified())
 }
 
 #[cfg(test)]
@@ -154,23 +198,59 @@ mod tests {
     fn what_is_greeted_with_can_be_typed() {
         let tcp = || Endpoint::Tcp(([127, 0, 0, 1], 80).into());
         let unix = || Endpoint::Unix("/run/k".into());
-        let reached = |public, admin, is_tls| Reached { public, admin, is_tls, needs_token: false };
+        let reached = |public, admin, is_tls| Reached {
+            redis: vec![tcp(), unix()],
+            ..reached(public, admin, is_tls, who(false))
+        };
         let plain = reached(vec![unix(), tcp()], None, false);
         assert_eq!(plain.urls(), ["unix:/run/k", "http://127.0.0.1:80"]);
         assert_eq!(plain.docs().unwrap(), "http://127.0.0.1:80/docs");
+        assert_eq!(plain.redis_urls(), ["redis://127.0.0.1:80", "unix:/run/k"]);
         assert_eq!(plain.curl(None), "curl http://127.0.0.1:80/get-key");
         assert_eq!(plain.curl(Some("space=a")), "curl 'http://127.0.0.1:80/get-key?space=a'");
         let socket = reached(vec![unix()], Some(tcp()), true);
         assert_eq!(socket.curl(None), "curl --unix-socket /run/k http://localhost/get-key");
         assert_eq!(socket.docs().unwrap(), "https://127.0.0.1:80/docs");
+        assert_eq!(socket.redis_urls()[0], "rediss://127.0.0.1:80");
         assert_eq!(reached(vec![tcp()], Some(unix()), false).docs(), None);
     }
+
     #[test]
     fn whoever_needs_a_token_is_shown_where_it_goes() {
         let public = vec![Endpoint::Tcp(([127, 0, 0, 1], 80).into())];
-        let reached = Reached { public, admin: None, is_tls: false, needs_token: true };
+        let reached = reached(public, None, false, who(true));
         let expected =
             "curl -H \"Authorization: Bearer $KEYMILL_TOKEN\" http://127.0.0.1:80/get-key";
         assert_eq!(reached.curl(None), expected);
+    }
+
+    #[test]
+    fn an_address_that_listens_everywhere_is_shown_as_one_that_can_be_opened() {
+        for (listens, opens) in [
+            ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+            ("[::]:8080", "http://[::1]:8080"),
+            ("192.0.2.1:80", "http://192.0.2.1:80"),
+        ] {
+            let public = vec![Endpoint::Tcp(listens.parse().unwrap())];
+            let reached = reached(public, None, false, who(true));
+            assert_eq!(reached.urls(), [opens]);
+            assert_eq!(reached.docs().unwrap(), format!("{opens}/docs"));
+            assert!(reached.curl(None).ends_with(&format!(" {opens}/get-key")));
+            // Other instances are told where it listens.
+            assert_eq!(reached.address(), listens);
+        }
+    }
+
+    fn reached(
+        public: Vec<Endpoint>,
+        admin: Option<Endpoint>,
+        is_tls: bool,
+        access: AccessSummary,
+    ) -> Reached {
+        Reached { public, admin, redis: Vec::new(), is_tls, access }
+    }
+
+    fn who(is_on: bool) -> AccessSummary {
+        AccessSummary { is_on, tokens: 0, anonymous: Vec::new() }
     }
 }

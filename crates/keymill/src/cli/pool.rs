@@ -5,15 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use keymill_engine::operations::{AvailablePage, Filling, ImportInto, Service};
+use keymill_engine::operations::{Filling, ImportInto};
 
 use super::figures::counted;
 use super::output::Data;
-use super::{check_safety, import, open_service, progress, unknown, values};
-use crate::config::Config;
-
-/// How many keys are read at once.
-const PAGE: u32 = 10_000;
+use super::site::{Site, Via};
+use super::{import, progress, unknown, values};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PoolCommand {
@@ -49,39 +46,37 @@ pub(super) enum PoolCommand {
     },
 }
 
-pub(super) async fn run(config: Config, command: PoolCommand) -> anyhow::Result<ExitCode> {
-    let service = open_service(&config, config.allow_unsafe_store).await?;
-    check_safety(&service.check().await?, config.allow_unsafe_store)?;
-    unknown::advised(&service, run_on(&service, command)).await
+pub(super) async fn run(via: &Via, command: PoolCommand) -> anyhow::Result<ExitCode> {
+    let site = via.open_safe().await?;
+    unknown::advised(&site, run_on(&site, command)).await
 }
 
-async fn run_on(service: &Service, command: PoolCommand) -> anyhow::Result<ExitCode> {
+async fn run_on(site: &Site, command: PoolCommand) -> anyhow::Result<ExitCode> {
     match command {
         PoolCommand::Fill { space, count, up_to } => {
             let filling = match (count, up_to) {
                 (Some(count), _) => Filling::Add(count),
                 (None, up_to) => Filling::UpTo(up_to.unwrap_or(0)),
             };
-            fill(service, &space, filling).await
+            fill(site, &space, filling).await
         }
         PoolCommand::Import { space, file } => {
-            service.check_pool(&space).await?;
-            import::run(service, &space, &file, ImportInto::Pool).await
+            import::run(site, &space, &file, ImportInto::Pool).await
         }
         PoolCommand::Export { space } => {
-            export(service, space).await?;
+            export(site, &space).await?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-async fn fill(service: &Service, space: &str, filling: Filling) -> anyhow::Result<ExitCode> {
+async fn fill(site: &Site, space: &str, filling: Filling) -> anyhow::Result<ExitCode> {
     let bar = progress::of_keys();
     let mut wanted = match filling {
         Filling::Add(count) => count,
         Filling::UpTo(_) => 0,
     };
-    let filled = service.fill_pool(space, filling, |added, left| {
+    let filled = site.fill_pool(space, filling, |added, left| {
         wanted = bar.position() + added + left;
         // The length before the position, because every change may draw a frame.
         bar.set_length(wanted);
@@ -97,18 +92,9 @@ async fn fill(service: &Service, space: &str, filling: Filling) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-async fn export(service: &Service, space: String) -> anyhow::Result<()> {
+async fn export(site: &Site, space: &str) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, Data);
-    let mut page = AvailablePage { space, after: None, limit: PAGE };
-    loop {
-        let keys = service.available_keys(&page).await?;
-        for claimed in &keys {
-            writeln!(out, "{}", claimed.key)?;
-        }
-        let is_last = keys.len() < PAGE as usize;
-        page.after = keys.into_iter().next_back();
-        if is_last {
-            return Ok(out.flush()?);
-        }
-    }
+    let each = |keys: Vec<String>| Ok(keys.iter().try_for_each(|key| writeln!(out, "{key}"))?);
+    site.available_keys(space, each).await?;
+    Ok(out.flush()?)
 }

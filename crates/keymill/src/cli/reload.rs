@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use keymill_engine::operations::Service;
+use keymill_engine::operations::{Service, TokenRecord};
 use tokio::signal::unix::Signal;
 
 use super::log::Log;
 use crate::access::Access;
-use crate::config::{Config, Flags, Settings};
+use crate::config::{ADMIN, Config, Flags, Settings};
 use crate::front::http::Http;
 use crate::server::Tls;
 
@@ -34,12 +34,21 @@ const RELOADED: [&str; 15] = [
     "spaces",
 ];
 
+/// Those of them that say who may do what. They are applied together, or not at all.
+const ACCESS: [&str; 5] = [
+    "anonymous_allow",
+    "limits.anonymous_requests_per_second",
+    "tokens",
+    "tokens_file",
+    "tokens_max_age_seconds",
+];
+
 /// What a reload changes.
 pub(super) struct Reload {
     /// They name the settings file that was read at the start, so that it is an error if it is gone.
     pub(super) flags: Flags,
     /// The settings at the start.
-    pub(super) started: Settings,
+    pub(super) started: Applied,
     pub(super) log: Log,
     pub(super) http: Http,
     pub(super) service: Service,
@@ -54,9 +63,10 @@ impl Reload {
         let mut applied = self.started.clone();
         while hangup.recv().await.is_some() {
             // Whatever becomes of the settings.
-            if let Some(tls) = &self.tls {
-                tls.reload(&self.http).await;
-            }
+            let is_new_certificate = match &self.tls {
+                Some(tls) => tls.reload(&self.http).await,
+                None => false,
+            };
             match Config::load(&self.flags) {
                 Err(error) => {
                     tracing::error!(
@@ -64,26 +74,38 @@ impl Reload {
                     );
                 }
                 Ok(config) => {
-                    let wanted = config.shown.clone();
-                    self.apply(config).await;
-                    self.report(&applied, &wanted);
-                    applied = wanted;
+                    let wanted = Applied::of(&config);
+                    let is_access_new = self.apply(config).await;
+                    let mut changed = applied.changes(&wanted);
+                    if !is_access_new {
+                        // They count as changed when they are applied.
+                        changed.retain(|name| !is_one_of(&ACCESS, name) && name != ADMIN_TOKEN);
+                    }
+                    changed.extend(is_new_certificate.then(|| "TLS certificate".to_owned()));
+                    self.report(&changed, &wanted.settings);
+                    applied =
+                        if is_access_new { wanted } else { applied.without_access_of(wanted) };
                 }
             }
         }
     }
 
-    async fn apply(&self, config: Config) {
+    /// Applies what can be applied; whether that includes who may do what.
+    async fn apply(&self, config: Config) -> bool {
         if let Err(error) = self.log.set_level(&config.log_level) {
             tracing::error!("log.level was not reloaded: {error:#}");
         }
         self.http.set_address_rules(config.address_rules);
         self.http.set_body_max(config.body_max);
         self.http.set_browser_rules(config.browser_rules);
-        match config.access.tokens.iter().find(|token| self.access.is_on_record(&token.name)) {
+        let tokens = &config.access.tokens;
+        let twice = tokens.iter().find(|token| self.access.is_on_record(&token.name));
+        let is_access_new = twice.is_none();
+        match twice {
             None => self.http.set_access(config.access),
             Some(twice) => tracing::error!(
-                "the tokens were not reloaded: `{}` is in the settings and in the store",
+                "the tokens were not reloaded, nor `anonymous_allow` and the limits of callers: the token `{}` is \
+                 in the settings and in the store; rename the one in the settings, or revoke the other",
                 twice.name
             ),
         }
@@ -96,22 +118,85 @@ impl Reload {
                 );
             }
         }
+        is_access_new
     }
 
-    /// Logs what was changed, and what needs a restart.
-    fn report(&self, applied: &Settings, wanted: &Settings) {
-        let changed = changes(applied, wanted).into_iter().filter(|name| is_reloaded(name));
-        let changed = changed.collect::<Vec<_>>().join(", ");
-        tracing::info!(changed, "the settings were reloaded");
-        for name in changes(&self.started, wanted).iter().filter(|name| !is_reloaded(name)) {
+    /// Logs what was changed, and what needs a restart. Values are not named: some are secret.
+    fn report(&self, changed: &[String], wanted: &Settings) {
+        tracing::info!(changed = changed.join(", "), "the settings were reloaded");
+        for name in changes(&self.started.settings, wanted).iter().filter(|name| !is_reloaded(name))
+        {
             tracing::warn!("needs a restart: {name}");
         }
     }
 }
 
+/// What the log calls the token that a variable, a file or a credential holds.
+const ADMIN_TOKEN: &str = "admin token";
+
+/// The settings in force.
+#[derive(Debug, Clone)]
+pub(super) struct Applied {
+    settings: Settings,
+    /// The tokens among them: also those in files and variables, which the settings only name.
+    tokens: Vec<TokenRecord>,
+    has_admin_token: bool,
+}
+
+impl Applied {
+    pub(super) fn of(config: &Config) -> Applied {
+        Applied {
+            settings: config.shown.clone(),
+            tokens: config.access.tokens.clone(),
+            has_admin_token: config.has_admin_token(),
+        }
+    }
+
+    /// What a reload changes, by name.
+    fn changes(&self, wanted: &Applied) -> Vec<String> {
+        let mut names = changes(&self.settings, &wanted.settings);
+        names.retain(|name| is_reloaded(name));
+        let find = |tokens: &[TokenRecord], name: &str| {
+            tokens.iter().find(|token| token.name == name).cloned()
+        };
+        let mut tokens: Vec<&str> =
+            self.tokens.iter().chain(&wanted.tokens).map(|token| token.name.as_str()).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        for token in tokens {
+            let setting = format!("tokens.{token}");
+            // What is in the settings file itself is told setting by setting.
+            let is_told = names.iter().any(|name| is_one_of(&[setting.as_str()], name));
+            if find(&self.tokens, token) != find(&wanted.tokens, token) && !is_told {
+                let is_admin = self.has_admin_token || wanted.has_admin_token;
+                let is_it = is_admin && token == ADMIN;
+                names.push(if is_it { ADMIN_TOKEN.to_owned() } else { setting });
+            }
+        }
+        names
+    }
+
+    /// All that is wanted, but for who may do what.
+    fn without_access_of(self, wanted: Applied) -> Applied {
+        let mut settings = wanted.settings;
+        settings.anonymous_allow = self.settings.anonymous_allow;
+        settings.limits.anonymous_requests_per_second =
+            self.settings.limits.anonymous_requests_per_second;
+        settings.tokens = self.settings.tokens;
+        settings.tokens_file = self.settings.tokens_file;
+        settings.tokens_max_age_seconds = self.settings.tokens_max_age_seconds;
+        Applied { settings, ..self }
+    }
+}
+
 fn is_reloaded(setting: &str) -> bool {
+    is_one_of(&RELOADED, setting)
+}
+
+/// Whether a setting is one of these, or below one of them.
+fn is_one_of(parts: &[&str], setting: &str) -> bool {
     let is_below = |part: &str| setting.strip_prefix(part).is_some_and(|it| it.starts_with('.'));
-    RELOADED.iter().any(|part| setting == *part || is_below(part))
+    parts.iter().any(|part| setting == *part || is_below(part))
 }
 
 /// The settings that differ, by their full names.
@@ -194,5 +279,56 @@ mod tests {
         let restart: Vec<&String> = names.iter().filter(|name| !is_reloaded(name)).collect();
         assert_eq!(restart, ["limits.threads", "listen"]);
         assert!(changes(&old, &old).is_empty());
+    }
+
+    #[test]
+    fn tokens_that_the_settings_only_name_are_told_too() {
+        let applied = |text: &str, tokens: &[(&str, u32)], has_admin_token| Applied {
+            settings: Settings::parse(text).unwrap(),
+            tokens: tokens.iter().map(|(name, rate)| record(name, *rate)).collect(),
+            has_admin_token,
+        };
+        let none = applied("", &[], false);
+        let all = applied("tokens_file = \"x\"", &[("admin", 1), ("mall", 1)], true);
+        assert_eq!(none.changes(&all), ["tokens_file", "admin token", "tokens.mall"]);
+        assert_eq!(all.changes(&none), ["tokens_file", "admin token", "tokens.mall"]);
+        let other = applied("tokens_file = \"x\"", &[("admin", 2), ("mall", 1)], true);
+        assert_eq!(all.changes(&other), ["admin token"]);
+        // One of the settings file is told once.
+        let section = "[tokens.shop]\nsha256 = \"x\"\nallow = []";
+        let names = none.changes(&applied(section, &[("shop", 1)], false));
+        assert_eq!(names, ["tokens.shop.allow", "tokens.shop.sha256"]);
+        assert!(all.changes(&all).is_empty());
+    }
+
+    #[test]
+    fn what_was_not_applied_counts_as_changed_the_next_time() {
+        let applied = |text: &str| Applied {
+            settings: Settings::parse(text).unwrap(),
+            tokens: Vec::new(),
+            has_admin_token: false,
+        };
+        let wanted = "anonymous_allow = [\"take:a\"]\ntokens_file = \"x\"\ntokens_max_age_seconds = 9.0\n\
+            [limits]\nanonymous_requests_per_second = 9\ncount_max = 9";
+        let (before, wanted) = (applied(""), applied(wanted));
+        let kept = before.clone().without_access_of(wanted.clone());
+        assert_eq!(before.changes(&kept), ["limits.count_max"]);
+        let rest = kept.changes(&wanted);
+        assert_eq!(rest.len(), 4, "{rest:?}");
+        assert!(rest.iter().all(|name| is_one_of(&ACCESS, name)), "{rest:?}");
+    }
+
+    fn record(name: &str, rate: u32) -> TokenRecord {
+        TokenRecord {
+            name: name.to_owned(),
+            secrets: Vec::new(),
+            allow: Vec::new(),
+            expires_at: None,
+            rate: Some(rate),
+            quota: None,
+            certificate: None,
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            created_by: "settings".to_owned(),
+        }
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum SecretCommand {
     },
 }
 
-pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, command: SecretCommand) -> anyhow::Result<ExitCode> {
     let SecretCommand::Export { file, forget } = command;
     let to_stdout = file == Path::new("-");
     if forget && to_stdout {
@@ -38,7 +38,7 @@ pub(super) async fn run(config: Config, command: SecretCommand) -> anyhow::Resul
         return Err(WrongUsage(problem.to_owned()).into());
     }
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
-    let store = open_store(&config, opening).await?;
+    let store = open_store(config, opening).await?;
     let Some(text) = store.secret().await?.map(Zeroizing::new) else {
         bail!(
             "the store holds no secret: it comes from KEYMILL_SECRET or secret_file, or was exported with --forget"

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::greeting::{self, Reached};
 use super::log::{self, Log};
-use super::reload::Reload;
+use super::reload::{Applied, Reload};
 use super::{access, check_safety, open_store, refuse_forgotten};
 use crate::access::Access;
 use crate::config::{Config, Flags, config_file};
@@ -28,6 +28,7 @@ const OTHER_FILES: usize = 64;
 
 pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::Result<ExitCode> {
     log.set_level(&config.log_level)?;
+    let started = Applied::of(&config);
     // From here on, SIGHUP does not end the process; it is handled once the server is up.
     let hangup = signal(SignalKind::hangup())?;
     // Before the socket is opened, so that no connection fails because of a low limit.
@@ -38,17 +39,22 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let spare = spare.saturating_sub(OTHER_FILES + RESERVE + of_admin).max(16);
     limits.connections_max = limits.connections_max.min(spare);
     let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
-    let listeners = Listeners::bind(&config.listen, config.admin_listen.as_ref()).await;
-    let listeners = listeners.map_err(|error| explain(error, &config))?.with_tls(tls.clone());
+    let listeners = async {
+        let http = Listeners::bind(&config.listen, config.admin_listen.as_ref()).await?;
+        http.with_redis(&config.redis_listen).await
+    };
+    let listeners = listeners.await.map_err(|error| explain(error, &config))?;
+    let listeners = listeners.with_tls(tls.clone());
     let access = Arc::new(Access::new(config.access.clone()));
     let (service, records) = start_patiently(&config, &access).await?;
     access::refuse_open_port(
         &access,
-        &config.listen,
+        &[config.listen.as_slice(), &config.redis_listen].concat(),
         config.admin_listen.as_ref(),
         config.insecure_no_auth,
     )?;
-    let reached = Reached::new(&listeners, access.is_on())?;
+    access::warn_of_no_tokens(&access.summary());
+    let reached = Reached::new(&listeners, access.summary())?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max)
         .with_unsent_max(config.unsent_max)
         .with_access(access.clone());
@@ -56,7 +62,7 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     http.set_browser_rules(config.browser_rules);
     tokio::spawn(access::keep_up(access.clone(), service.clone(), config.limits.heartbeat_every));
     flags.config = config_file(&flags)?;
-    let (started, service_too) = (config.shown, service.clone());
+    let service_too = service.clone();
     if let Some(tls) = tls.clone() {
         tokio::spawn(tls.watch(http.clone()));
     }
@@ -99,7 +105,7 @@ async fn start(config: &Config, access: &Access) -> anyhow::Result<(Service, Vec
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     refuse_forgotten(config, &store).await?;
-    if config.new_store && !store.place().created {
+    if config.new_store && !store.describe().created {
         tracing::warn!(
             "--new-store is for the first start, but this store already exists; remove --new-store, or \
              a lost store would go unnoticed"
@@ -130,6 +136,9 @@ async fn start(config: &Config, access: &Access) -> anyhow::Result<(Service, Vec
 fn explain(error: BindError, config: &Config) -> anyhow::Error {
     let endpoint = error.endpoint.clone();
     let hint = match &endpoint {
+        _ if config.redis_listen.contains(&endpoint) => {
+            "; choose another address with --redis-listen"
+        }
         _ if !config.listen.contains(&endpoint) => "; choose another address with --admin-listen",
         Endpoint::Tcp(_) => "; choose another port with --port, or another address with --listen",
         Endpoint::Unix(_) => "",

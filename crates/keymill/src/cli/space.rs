@@ -10,34 +10,35 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use keymill_engine::operations::{AdvanceAsk, ImportInto, Service, ServiceError};
-use keymill_engine::space::{DefinitionError, Kind, SpaceSpec, check_name};
+use keymill_engine::operations::ImportInto;
+use keymill_engine::space::{Kind, SpaceSpec, check_name};
 
 use super::figures::grouped;
-use super::{WrongUsage, open_service, unknown, usage};
-use crate::config::Config;
+use super::site::refusal::code_of;
+use super::site::{AdvanceFlags, Site, Via};
+use super::{WrongUsage, unknown, usage};
 use crate::front::space_settings;
 use args::SpaceCommand;
 
-pub(super) async fn run(config: Config, command: SpaceCommand) -> anyhow::Result<ExitCode> {
-    let service = open_service(&config, true).await?;
-    unknown::advised(&service, run_on(&service, command)).await
+pub(super) async fn run(via: &Via, command: SpaceCommand) -> anyhow::Result<ExitCode> {
+    let site = via.open().await?;
+    unknown::advised(&site, run_on(&site, command)).await
 }
 
-async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<ExitCode> {
+async fn run_on(site: &Site, command: SpaceCommand) -> anyhow::Result<ExitCode> {
     match command {
         SpaceCommand::Create { name, spec, json } => {
-            create(service, &name, &space_settings::spec(&*spec), json).await?;
+            create(site, &name, &space_settings::spec(&*spec), json).await?;
         }
-        SpaceCommand::List { json } => show::list(service, json).await?,
-        SpaceCommand::Show { name, json } => show::run(service, &name, json).await?,
+        SpaceCommand::List { json } => show::list(&site.spaces().await?, json)?,
+        SpaceCommand::Show { name, json } => show::show(&site.space(&name).await?, json)?,
         SpaceCommand::Set { name, settings, json } => {
-            set::run(service, &name, &settings, json).await?;
+            set::run(site, &name, &settings, json).await?;
         }
         SpaceCommand::Grow { name, length } => {
-            let before = service.report(&name).await?.record.capacity;
-            let grown = service.grow(&name, length).await?;
-            let after = grown.capacity;
+            let before = site.space(&name).await?.capacity.get();
+            let grown = site.grow(&name, length).await?;
+            let after = grown.capacity.get();
             if grown.definition.kind == Kind::Digest {
                 note!(
                     "keymill: new inputs of `{name}` get keys of length {length} from now on; known inputs \
@@ -52,64 +53,60 @@ async fn run_on(service: &Service, command: SpaceCommand) -> anyhow::Result<Exit
             );
         }
         SpaceCommand::Advance { name, to, beyond_keys, ignore_longer, inputs_again, yes } => {
-            let ask = AdvanceAsk { to, inputs_again, ignore_longer, beyond: None };
-            advance::run(service, &name, ask, beyond_keys.as_deref(), yes).await?;
+            let flags = AdvanceFlags { to, inputs_again, ignore_longer };
+            advance::run(site, &name, flags, beyond_keys.as_deref(), yes).await?;
         }
         SpaceCommand::Export { name, for_store, seal, replace_target } => {
-            moving::export(service, &name, &for_store, seal, replace_target).await?;
+            moving::export(site, &name, &for_store, seal, replace_target).await?;
         }
-        SpaceCommand::Import { file } => moving::import(service, &file).await?,
+        SpaceCommand::Import { file } => moving::import(site, &file).await?,
         SpaceCommand::ImportUsed { name, file } => {
-            // Fails if the keyspace does not exist; the import of an empty file would not.
-            service.report(&name).await?;
-            return super::import::run(service, &name, &file, ImportInto::Used).await;
+            return super::import::run(site, &name, &file, ImportInto::Used).await;
         }
         SpaceCommand::Bounds { name, from, to, json } => {
-            let Some(bounds) = service.bounds(&name, from, to).await? else {
+            let bounds = site.bounds(&name, from, to).await?;
+            let (Some(first), Some(last)) = (&bounds.first, &bounds.last) else {
                 bail!("`{name}` has no keys from {from} to {to}");
             };
             if json {
                 println!("{}", serde_json::to_string_pretty(&bounds)?);
             } else {
-                println!("first  {}\nlast   {}", bounds.first, bounds.last);
+                println!("first  {first}\nlast   {last}");
             }
         }
         SpaceCommand::Seal { name, yes } => {
-            service.report(&name).await?;
+            site.space(&name).await?;
             let question = format!("Seal `{name}` for good? It will hand out no more keys.");
             if !yes && !confirmed(&question)? {
                 bail!("not sealed");
             }
-            service.seal(&name).await?;
+            site.seal(&name).await?;
             note!("keymill: `{name}` is sealed; it hands out no more keys");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn create(
-    service: &Service,
-    name: &str,
-    wanted: &SpaceSpec,
-    json: bool,
-) -> anyhow::Result<()> {
+async fn create(site: &Site, name: &str, wanted: &SpaceSpec, json: bool) -> anyhow::Result<()> {
     usage(check_name(name))?;
     usage(set::check(wanted))?;
     usage(wanted.definition().check())?;
-    let ensured = match service.ensure_space(name, wanted).await {
-        Err(error @ ServiceError::DifferentDefinition { .. }) => {
+    let ensured = match site.ensure_space(name, wanted).await {
+        Err(error) if code_of(&error) == Some("different_definition") => {
             return Err(set::different(name, wanted, &error));
         }
-        Err(ServiceError::BadDefinition(problem @ DefinitionError::Shape(_))) => {
-            return usage(Err(problem));
+        Err(error) if code_of(&error) == Some("bad_definition") => {
+            // An alphabet that is probably misspelt is refused only if the keyspace is new.
+            usage(wanted.definition().check_spelling())?;
+            return Err(error);
         }
         ensured => ensured?,
     };
     if !ensured.made {
         let unchanged = format!("the keyspace `{name}` already exists with the same settings");
-        set::told(service, name, ensured.tuned, &unchanged);
+        set::told(name, ensured.tuned, &unchanged);
     }
-    show::run(service, name, json).await
+    show::show(&ensured.space, json)
 }
 
 /// Asks the user to confirm what cannot be undone.

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use comfy_table::{ContentArrangement, Table, presets};
-use keymill_engine::operations::{OpenedStore, Opening, Verdict};
+use keymill_engine::operations::{Finding, OpenedStore, Opening, Verdict};
 
 use super::open_store;
+use super::site::{Server, Via};
 use crate::config::Config;
+use crate::front::http::views::StoreView;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
@@ -31,11 +33,19 @@ pub(super) enum StoreCommand {
     Identity,
 }
 
-pub(super) async fn run(config: Config, command: StoreCommand) -> anyhow::Result<ExitCode> {
-    match command {
-        StoreCommand::Check { json } => check(&config, json).await,
-        StoreCommand::Migrate => migrate(&config).await,
-        StoreCommand::Identity => identity(&config).await,
+pub(super) async fn run(via: &Via, command: StoreCommand) -> anyhow::Result<ExitCode> {
+    match (command, via) {
+        (StoreCommand::Check { json }, Via::Store(config)) => check(config, json).await,
+        (StoreCommand::Check { json }, Via::Server(remote)) => {
+            let StoreView { kind, location, findings, .. } = Server::new(remote)?.store().await?;
+            print(&kind, &location, &findings, json)
+        }
+        (StoreCommand::Identity, Via::Store(config)) => identity(config).await,
+        (StoreCommand::Identity, Via::Server(remote)) => {
+            println!("{}", Server::new(remote)?.store().await?.identity);
+            Ok(ExitCode::SUCCESS)
+        }
+        (StoreCommand::Migrate, via) => migrate(via.config()?).await,
     }
 }
 
@@ -53,7 +63,7 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
     let store = open_store(config, opening).await?;
     let applied = store.migrate().await?;
     if applied.is_empty() {
-        eprintln!("keymill: the schema of {} is up to date", store.place().location);
+        eprintln!("keymill: the schema of {} is up to date", store.describe().location);
     }
     for name in applied {
         println!("{name}");
@@ -66,17 +76,22 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let existing = config.require_existing;
     let secret_given = config.secret.is_some() && !config.new_store && !existing;
     let create = !existing && !secret_given;
-    let opening = Opening { create, secret_given, allow_unsafe: true, migrate: false };
+    let opening =
+        Opening { create, secret_given, allow_unsafe: true, migrate: false, ..Opening::default() };
     let (place, findings) = OpenedStore::look(&config.store, opening).await?;
+    print(place.kind, &place.location, &findings, json)
+}
+
+fn print(kind: &str, location: &str, findings: &[Finding], json: bool) -> anyhow::Result<ExitCode> {
     let safe = findings.iter().all(|finding| finding.verdict != Verdict::Unsafe);
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        println!("{}", serde_json::to_string_pretty(findings)?);
     } else {
-        println!("{} {}", place.kind, place.location);
+        println!("{kind} {location}");
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["SETTING", "FOUND", "WANTED", "VERDICT"]);
-        for finding in &findings {
+        for finding in findings {
             let verdict = match finding.verdict {
                 Verdict::Safe => "safe",
                 Verdict::Warning => "warning",

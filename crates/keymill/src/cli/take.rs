@@ -1,52 +1,45 @@
-//! `keymill take`: keys without a server.
+//! `keymill take`: keys, one per line.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use keymill_engine::operations::{Service, ServiceError};
 use keymill_engine::space::check_name;
 
 use super::figures::grouped;
 use super::output::Data;
-use super::{WrongUsage, check_safety, open_service, unknown};
-use crate::config::Config;
+use super::site::refusal::unknown_space;
+use super::site::{Site, Via};
+use super::{WrongUsage, unknown};
 
 /// How many bytes of keys are buffered; they are lost if the reader is gone.
 const BUFFER: usize = 1 << 14;
 
 pub(super) async fn run(
-    config: Config,
+    via: &Via,
     space: Option<String>,
     count: u64,
     caller: String,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let name = space.unwrap_or_else(|| config.default_space.clone());
-    let wanted = config.wanted_space(&name);
-    let is_default = name == config.default_space;
-    let allow_unsafe_store = config.allow_unsafe_store;
-    let service = open_service(&config, allow_unsafe_store).await?;
-    check_safety(&service.check().await?, allow_unsafe_store)?;
-    if let Some(wanted) = wanted {
+    let name = space.unwrap_or_else(|| via.default_space().to_owned());
+    let site = via.open_safe().await?;
+    if let (Via::Store(config), Site::Store(service)) = (via, &site)
+        && let Some(wanted) = config.wanted_space(&name)
         // The default keyspace, or one in the settings file, is created if it is missing.
-        if service.ensure_space(&name, &wanted).await?.made {
-            note!("keymill: created the keyspace `{name}`");
-        }
+        && service.ensure_space(&name, &wanted).await?.made
+    {
+        note!("keymill: created the keyspace `{name}`");
     }
-    let space = match service.space(&name).await {
-        Err(ServiceError::UnknownSpace(_)) if is_default => {
-            anyhow::bail!("{}", config.why_no_default());
-        }
-        Err(ServiceError::UnknownSpace(_)) if check_name(&name).is_ok() => {
-            return Err(refuse_unknown(&service, &name).await);
-        }
-        space => unknown::advised(&service, async { Ok(space?) }).await?,
-    };
     let to = BufWriter::with_capacity(BUFFER, Data);
     let mut out = Keys { to, json: json.then(|| name.clone()), begun: false };
     let each = |key: &[u8]| out.key(key).is_ok();
-    let taken = service.take_exactly(&space, count, &caller, each).await;
-    service.leave().await;
+    let taken = match site.take(&name, count, &caller, each).await {
+        Err(error) if unknown_space(&error).is_some() => {
+            return Err(explain_unknown(via, &site, &name, error).await);
+        }
+        taken => taken,
+    };
+    site.leave().await;
     let written = out.end();
     let taken = taken?;
     written?;
@@ -58,8 +51,27 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error for a keyspace that does not exist. If its name is a number, that was probably meant as a count.
-async fn refuse_unknown(service: &Service, name: &str) -> anyhow::Error {
+/// The error for a keyspace that does not exist.
+async fn explain_unknown(
+    via: &Via,
+    site: &Site,
+    name: &str,
+    error: anyhow::Error,
+) -> anyhow::Error {
+    match via {
+        Via::Store(config) if name == config.default_space => {
+            anyhow::anyhow!("{}", config.why_no_default())
+        }
+        _ if check_name(name).is_ok() => refuse_unknown(site, name).await,
+        _ => {
+            let refused: anyhow::Result<()> = unknown::advised(site, async { Err(error) }).await;
+            refused.err().unwrap_or_else(|| anyhow::anyhow!("there is no keyspace `{name}`"))
+        }
+    }
+}
+
+/// The error for a name that a keyspace could have. If it is a number, that was probably meant as a count.
+async fn refuse_unknown(site: &Site, name: &str) -> anyhow::Error {
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
         let problem = format!(
             "there is no keyspace `{name}`; to take {name} keys, run `keymill take -n {name}`"
@@ -67,7 +79,7 @@ async fn refuse_unknown(service: &Service, name: &str) -> anyhow::Error {
         return WrongUsage(problem).into();
     }
     let create = format!("create it with `keymill space create {name}`");
-    match unknown::similar(service, name).await {
+    match unknown::similar(site, name).await {
         Some(similar) => anyhow::anyhow!(
             "there is no keyspace `{name}`; did you mean `{similar}`? If not, {create}"
         ),

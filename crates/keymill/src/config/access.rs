@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
@@ -12,6 +11,7 @@ use keymill_engine::operations::{TokenRecord, TokenSecret};
 use serde::Deserialize;
 
 use super::limits::seconds;
+use super::secrets::Source;
 use super::settings::{Settings, TokenSettings};
 use crate::access::issue::canonical;
 use crate::access::limits::AddressLimits;
@@ -20,12 +20,8 @@ use crate::access::secret_text;
 use crate::access::{AccessSettings, check_name};
 use crate::front::http::BrowserRules;
 
-/// The name of the token that a variable holds.
-const ADMIN: &str = "admin";
-const ADMIN_TOKEN: &str = "KEYMILL_ADMIN_TOKEN";
-const ADMIN_TOKEN_FILE: &str = "KEYMILL_ADMIN_TOKEN_FILE";
-/// The file of systemd's that may hold it.
-const CREDENTIAL: &str = "keymill-admin-token";
+/// The name of the token that a variable, a file or a credential holds.
+pub(crate) const ADMIN: &str = "admin";
 
 /// A file of tokens.
 #[derive(Debug, Deserialize)]
@@ -36,12 +32,12 @@ struct TokensFile {
 
 impl Settings {
     /// Who may do what.
-    pub(super) fn access(&self) -> anyhow::Result<AccessSettings> {
+    pub(super) fn access(&self, admin_token: Option<&Source>) -> anyhow::Result<AccessSettings> {
         let anonymous = Grants::parse(self.anonymous_allow.iter().map(String::as_str));
         let rate = NonZeroU32::new(self.limits.anonymous_requests_per_second);
         Ok(AccessSettings {
             anonymous: anonymous.map_err(anyhow::Error::msg).context("anonymous_allow")?,
-            tokens: self.token_records()?,
+            tokens: self.token_records(admin_token)?,
             tokens_max_age: seconds("tokens_max_age_seconds", self.tokens_max_age_seconds)?,
             address_limits: rate.map(|rate| Arc::new(AddressLimits::new(rate))),
         })
@@ -68,7 +64,7 @@ impl Settings {
         })
     }
 
-    fn token_records(&self) -> anyhow::Result<Vec<TokenRecord>> {
+    fn token_records(&self, admin_token: Option<&Source>) -> anyhow::Result<Vec<TokenRecord>> {
         let mut records = Vec::new();
         for (name, token) in &self.tokens {
             records.push(record(name, token).with_context(|| format!("[tokens.{name}]"))?);
@@ -85,7 +81,7 @@ impl Settings {
                 );
             }
         }
-        records.extend(admin_token()?);
+        records.extend(admin_token.map(admin_record).transpose()?);
         let mut names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -138,22 +134,12 @@ fn record(name: &str, token: &TokenSettings) -> anyhow::Result<TokenRecord> {
     })
 }
 
-/// The first token, from the environment or a file that it names: it may do everything.
-fn admin_token() -> anyhow::Result<Option<TokenRecord>> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
-    let credential = credentials.map(|folder| Path::new(&folder).join(CREDENTIAL));
-    let (text, source) = if let Ok(text) = std::env::var(ADMIN_TOKEN) {
-        (text, ADMIN_TOKEN.to_owned())
-    } else if let Some(path) = std::env::var_os(ADMIN_TOKEN_FILE) {
-        (read(Path::new(&path))?, Path::new(&path).display().to_string())
-    } else if let Some(path) = credential.filter(|path| path.exists()) {
-        (read(&path)?, path.display().to_string())
-    } else {
-        return Ok(None);
-    };
-    let Some(hash) = secret_text::hash(text.trim().as_bytes()) else {
+/// The first token: it may do everything.
+fn admin_record(source: &Source) -> anyhow::Result<TokenRecord> {
+    let Some(hash) = secret_text::hash(source.read()?.trim().as_bytes()) else {
         bail!(
-            "{source} is not a token: it must be km_ and 44 characters, as `keymill token create` prints it"
+            "{} is not a token: it must be km_ and 44 characters, as `keymill token generate` prints it",
+            source.label()
         );
     };
     let token = TokenSettings {
@@ -164,10 +150,5 @@ fn admin_token() -> anyhow::Result<Option<TokenRecord>> {
         quota: None,
         certificate: None,
     };
-    record(ADMIN, &token).map(Some)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the token in {}", path.display()))
+    record(ADMIN, &token)
 }

@@ -23,6 +23,8 @@ pub struct Flags {
     pub port: Option<u16>,
     /// `--admin-listen`
     pub admin_listen: Option<String>,
+    /// `--redis-listen`
+    pub redis_listen: Vec<String>,
     /// `--tls-certificate`
     pub tls_certificate: Option<PathBuf>,
     /// `--tls-key`
@@ -33,6 +35,10 @@ pub struct Flags {
     pub require_existing: bool,
     /// `--allow-unsafe-store`
     pub allow_unsafe_store: bool,
+    /// `--server`
+    pub server: Option<String>,
+    /// `--server-ca`
+    pub server_ca: Option<PathBuf>,
     /// `--insecure-no-auth`
     pub insecure_no_auth: bool,
     /// How the command uses the secret.

@@ -41,6 +41,11 @@ impl LimitSettings {
             first_byte_time_max: seconds("limits.first_byte_seconds", self.first_byte_seconds)?,
             header_time_max: seconds("limits.header_seconds", self.header_seconds)?,
             idle_time_max: seconds("limits.idle_seconds", self.idle_seconds)?,
+            redis_idle_time_max: Some(seconds_or_none(
+                "limits.redis_idle_seconds",
+                self.redis_idle_seconds,
+            )?)
+            .filter(|time| !time.is_zero()),
             drain_delay: seconds_or_none("limits.drain_delay_seconds", self.drain_delay_seconds)?,
             drain_time_max: seconds("limits.drain_seconds", self.drain_seconds)?,
             threads: if self.threads == 0 { cores } else { self.threads },

@@ -1,6 +1,7 @@
 //! Checks where to listen, and the files for TLS.
 
 use std::net::ToSocketAddrs;
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde::de::value::SeqAccessDeserializer;
@@ -25,10 +26,16 @@ impl Settings {
         self.admin_listen.as_deref().map(parse).transpose()
     }
 
-    /// The files for TLS, if it is used. They are read when the server starts: only that needs the key.
-    pub(super) fn tls_files(&self) -> anyhow::Result<Option<TlsFiles>> {
+    /// Where to speak the Redis protocol.
+    pub(super) fn redis_endpoints(&self) -> anyhow::Result<Vec<Endpoint>> {
+        self.redis_listen.iter().map(|text| parse(text)).collect()
+    }
+
+    /// The files for TLS, if it is used, with the one that its key is in. They are read when the server starts:
+    /// only that needs the key.
+    pub(super) fn tls_files(&self, key: Option<&Path>) -> anyhow::Result<Option<TlsFiles>> {
         let client_ca = self.tls_client_ca.clone();
-        match (self.tls_certificate.clone(), self.tls_key.clone()) {
+        match (self.tls_certificate.clone(), key.map(Path::to_owned)) {
             (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key, client_ca })),
             (Some(_), None) => bail!("tls_certificate is set, but tls_key is not; set both"),
             (None, Some(_)) => bail!("tls_key is set, but tls_certificate is not; set both"),
@@ -157,7 +164,10 @@ mod tests {
 
     #[test]
     fn a_certificate_needs_its_key_and_clients_need_both() {
-        let files = |text: &str| Settings::parse(text).unwrap().tls_files();
+        let files = |text: &str| {
+            let settings = Settings::parse(text).unwrap();
+            settings.tls_files(settings.tls_key.as_deref())
+        };
         let (certificate, key) = ("tls_certificate = \"c\"\n", "tls_key = \"k\"\n");
         let client_ca = "tls_client_ca = \"a\"\n";
         assert_eq!(files("").unwrap(), None);

@@ -1,4 +1,4 @@
-//! Where each setting comes from: a default, the file, a variable or a flag.
+//! Where each setting comes from: a default, the file, a variable, a credential of systemd's or a flag.
 //!
 //! `Config::load` records it while it applies one over the other; `config show` prints it, and an error
 //! about a value names the flag, variable or setting that it came from.
@@ -18,6 +18,8 @@ pub enum Origin {
     File,
     /// The variable of this name.
     Variable(String),
+    /// The credential of this name, which systemd passes on.
+    Credential(String),
     /// This flag.
     Flag(&'static str),
 }
@@ -57,6 +59,7 @@ impl Origins {
             ("listen", "--listen", !flags.listen.is_empty()),
             ("listen", "--port", flags.port.is_some()),
             ("admin_listen", "--admin-listen", flags.admin_listen.is_some()),
+            ("redis_listen", "--redis-listen", !flags.redis_listen.is_empty()),
             ("tls_certificate", "--tls-certificate", flags.tls_certificate.is_some()),
             ("tls_key", "--tls-key", flags.tls_key.is_some()),
             ("tls_client_ca", "--tls-client-ca", flags.tls_client_ca.is_some()),
@@ -81,6 +84,7 @@ impl Origins {
         match self.of(path) {
             Origin::Flag(flag) => WrongUsage(format!("{flag}: {error:#}")).into(),
             Origin::Variable(name) => error.context(name),
+            origin @ Origin::Credential(_) => error.context(format!("the {origin}")),
             Origin::Default | Origin::File => error.context(path.to_owned()),
         }
     }
@@ -102,6 +106,7 @@ impl fmt::Display for Origin {
             Origin::Default => f.write_str("default"),
             Origin::File => f.write_str("file"),
             Origin::Variable(name) => write!(f, "variable {name}"),
+            Origin::Credential(name) => write!(f, "credential {name}"),
             Origin::Flag(flag) => write!(f, "flag {flag}"),
         }
     }

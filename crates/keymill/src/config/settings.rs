@@ -23,6 +23,8 @@ pub struct Settings {
     pub listen: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_listen: Option<String>,
+    #[serde(with = "listen", skip_serializing_if = "Vec::is_empty")]
+    pub redis_listen: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_certificate: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +41,8 @@ pub struct Settings {
     pub tokens_max_age_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<PathBuf>,
     pub default_space: String,
@@ -106,6 +110,7 @@ pub struct LimitSettings {
     pub first_byte_seconds: f64,
     pub header_seconds: f64,
     pub idle_seconds: f64,
+    pub redis_idle_seconds: f64,
     pub drain_delay_seconds: f64,
     pub drain_seconds: f64,
     pub body_max_bytes: usize,
@@ -173,6 +178,9 @@ impl Settings {
             self.set_port(port);
         }
         self.admin_listen = flags.admin_listen.clone().or(self.admin_listen.take());
+        if !flags.redis_listen.is_empty() {
+            self.redis_listen.clone_from(&flags.redis_listen);
+        }
         self.tls_certificate = flags.tls_certificate.clone().or(self.tls_certificate.take());
         self.tls_key = flags.tls_key.clone().or(self.tls_key.take());
         self.tls_client_ca = flags.tls_client_ca.clone().or(self.tls_client_ca.take());
@@ -190,6 +198,7 @@ impl Default for Settings {
         Settings {
             listen: vec!["127.0.0.1:8080".to_owned()],
             admin_listen: None,
+            redis_listen: Vec::new(),
             tls_certificate: None,
             tls_key: None,
             tls_client_ca: None,
@@ -201,6 +210,7 @@ impl Default for Settings {
             tokens_file: None,
             tokens_max_age_seconds: 3_600.0,
             store: None,
+            store_file: None,
             data_dir: None,
             default_space: "default".to_owned(),
             secret_file: None,
@@ -237,6 +247,7 @@ impl Default for LimitSettings {
             first_byte_seconds: 10.0,
             header_seconds: 30.0,
             idle_seconds: 75.0,
+            redis_idle_seconds: 0.0,
             drain_delay_seconds: 0.0,
             drain_seconds: 10.0,
             body_max_bytes: 65_536,

@@ -1,10 +1,12 @@
 //! The settings in force, each with where it comes from: what `config show` prints.
 //!
-//! The text can be used as a settings file. Passwords and the secret are not in it.
+//! The text can be used as a settings file. Passwords, the secret and tokens are not in it, and of a store whose URL
+//! is in a file, nothing but where that comes from.
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::secrets::{ADMIN_TOKEN, MASTER, STORE, Secret};
 use super::variables::{VARIABLES, path};
 use super::{Config, Origin};
 
@@ -29,7 +31,7 @@ impl Config {
                 std::env::current_dir().unwrap_or_default().display()
             )),
         }
-        line(&format!("# Secret: {}.", self.secret_in_words()));
+        self.secrets_in_words().iter().for_each(|secret| line(secret));
         for section in self.sections()? {
             line("");
             if !section.path.is_empty() {
@@ -55,28 +57,44 @@ impl Config {
                 settings.insert(path, setting);
             }
         }
-        let secret = match self.origins.of("secret") {
-            Origin::Default if self.secret.is_none() => Value::Null,
-            Origin::Default => origin_json(&self.origins.of("secret_file")),
-            origin => origin_json(&origin),
-        };
+        let [secret, admin_token] = ["secret", "admin_token"].map(|name| {
+            let origin = self.origins.of(name);
+            if origin == Origin::Default { Value::Null } else { origin_json(&origin) }
+        });
+        if self.is_store_hidden {
+            settings.insert("store".to_owned(), origin_json(&self.origins.of("store")));
+        }
         let file = self.origins.file().map(|file| file.display().to_string());
-        Ok(json!({ "file": file, "secret": secret, "settings": settings }))
+        Ok(json!({
+            "file": file,
+            "secret": secret,
+            "admin_token": admin_token,
+            "settings": settings,
+        }))
     }
 
-    fn secret_in_words(&self) -> String {
-        match self.origins.of("secret") {
-            Origin::Default if self.secret.is_none() => {
-                "none is set, so the one in the store is used".to_owned()
-            }
-            Origin::Default => "from `secret_file`, not shown".to_owned(),
-            origin => format!("from the {origin}, not shown"),
-        }
+    /// Where secrets come from; what they are is not shown.
+    fn secrets_in_words(&self) -> Vec<String> {
+        let hidden = |secret: &Secret, name: &str| match self.origins.of(name) {
+            Origin::Default => None,
+            origin => Some(format!("{}, not shown", secret.origin_in_words(&origin))),
+        };
+        let none = || "none is set, so the one in the store is used".to_owned();
+        let mut lines =
+            vec![format!("# Secret: {}.", hidden(&MASTER, "secret").unwrap_or_else(none))];
+        let store = hidden(&STORE, "store").filter(|_| self.is_store_hidden);
+        lines.extend(store.map(|origin| format!("# Store: {origin}.")));
+        let admin_token = hidden(&ADMIN_TOKEN, "admin_token");
+        lines.extend(admin_token.map(|origin| format!("# Admin token: {origin}.")));
+        lines
     }
 
     /// All settings, in the order of the annotated file.
     fn sections(&self) -> anyhow::Result<Vec<Section>> {
-        let table = toml::Table::try_from(&self.shown).context("settings")?;
+        let mut table = toml::Table::try_from(&self.shown).context("settings")?;
+        if self.is_store_hidden {
+            table.remove("store");
+        }
         let mut sections = Vec::new();
         collect("", &table, &mut sections);
         sections.sort_by_key(|section| {
@@ -111,6 +129,7 @@ fn origin_json(origin: &Origin) -> Value {
         Origin::Default => json!({ "origin": "default" }),
         Origin::File => json!({ "origin": "file" }),
         Origin::Variable(name) => json!({ "origin": "variable", "name": name }),
+        Origin::Credential(name) => json!({ "origin": "credential", "name": name }),
         Origin::Flag(flag) => json!({ "origin": "flag", "name": flag }),
     }
 }

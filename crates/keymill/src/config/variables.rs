@@ -25,6 +25,7 @@ pub(super) enum VariableKind {
 pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("", "listen", List),
     ("", "admin_listen", Text),
+    ("", "redis_listen", List),
     ("", "tls_certificate", Text),
     ("", "tls_key", Text),
     ("", "tls_client_ca", Text),
@@ -36,6 +37,7 @@ pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("", "tokens_file", Text),
     ("", "tokens_max_age_seconds", Number),
     ("", "store", Text),
+    ("", "store_file", Text),
     ("", "data_dir", Text),
     ("", "default_space", Text),
     ("", "secret_file", Text),
@@ -55,6 +57,7 @@ pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("limits", "first_byte_seconds", Number),
     ("limits", "header_seconds", Number),
     ("limits", "idle_seconds", Number),
+    ("limits", "redis_idle_seconds", Number),
     ("limits", "drain_delay_seconds", Number),
     ("limits", "drain_seconds", Number),
     ("limits", "body_max_bytes", Number),
@@ -109,8 +112,16 @@ pub(super) fn variable_name(section: &str, name: &str) -> String {
 const PREFIX: &str = "KEYMILL_";
 
 /// Variables that are read although they are not settings.
-const OTHERS: &[&str] =
-    &["KEYMILL_ADMIN_TOKEN", "KEYMILL_ADMIN_TOKEN_FILE", "KEYMILL_CONFIG", "KEYMILL_SECRET"];
+const OTHERS: &[&str] = &[
+    "KEYMILL_ADMIN_TOKEN",
+    "KEYMILL_ADMIN_TOKEN_FILE",
+    "KEYMILL_CONFIG",
+    "KEYMILL_SECRET",
+    "KEYMILL_SERVER",
+    "KEYMILL_SERVER_CA",
+    "KEYMILL_TOKEN",
+    "KEYMILL_TOKEN_FILE",
+];
 
 /// Prefixes of variables that belong to keymill's tests, proofs and benchmarks.
 const FOREIGN: &[&str] = &["KEYMILL_BENCH_", "KEYMILL_SNOWFLAKE_", "KEYMILL_TEST_"];

@@ -47,10 +47,16 @@ pub(crate) async fn admit(
     if matches!(admitted, Err(Refused::UnknownToken)) && access.reread_for_unknown(service).await {
         admitted = ask();
     }
-    admitted.map_err(|refused| match refused {
-        Refused::Problem(problem) => problem,
-        Refused::UnknownToken => unknown_token(),
-    })
+    admitted.map_err(Problem::from)
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        match refused {
+            Refused::Problem(problem) => problem,
+            Refused::UnknownToken => unknown_token(),
+        }
+    }
 }
 
 /// The right that a request needs. It follows from the request alone, so that it tells nothing about what

@@ -3,35 +3,46 @@
 //! `server` hands every request to [`Http::answer`], unless `single` has answered it. Takes are matched by
 //! hand and answered without a router, because they are nearly all of the traffic; the rest is axum's.
 
-mod admission;
+pub(super) mod admission;
+mod advance;
 mod aliases;
 mod ask;
 mod audit;
 mod body;
 mod browser;
-mod budget;
-mod checks;
+pub(super) mod budget;
+pub(super) mod checks;
 mod codes;
 mod digests;
 mod docs;
 mod explain;
 mod guard;
 mod health;
+mod imports;
+mod key_bounds;
 mod listeners;
+mod moving;
 mod needs;
 mod openapi;
-mod origin;
-mod page;
+pub(super) mod origin;
+pub(super) mod page;
 mod params;
-mod pieces;
+pub(super) mod pieces;
 mod pool;
 mod problem;
-mod request_body;
+pub(super) mod request_body;
+mod routes;
 mod single;
+mod space_changes;
 mod spaces;
+mod store;
+mod streamed_body;
 mod take;
-mod tokens;
+mod token_views;
+pub(super) mod tokens;
 mod used;
+#[cfg(feature = "cli")]
+pub(crate) mod views;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -41,20 +52,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body as AxumBody;
-use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response};
 use keymill_engine::operations::Service;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tower::ServiceExt;
 
 pub use super::view::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 pub use aliases::AliasRecordView;
 pub use budget::{UNSENT_MAX, UNSENT_MIN};
 pub use listeners::{Listener, is_admin_only};
+pub(crate) use origin::ClientCertificate;
 pub use problem::Problem;
 pub use used::UsedView;
 
@@ -63,12 +74,15 @@ use self::budget::{Budget, Line};
 use crate::access::{Access, AccessSettings};
 use crate::front;
 use crate::front::addresses::AddressRules;
+use crate::front::redis::Redis;
+use crate::metrics::tls::TlsFigures;
 use crate::metrics::{Metrics, Refusal, Route};
 use checks::Asked;
 use origin::{Origin, Origins};
 use request_body::RequestBody;
+use routes::router;
 use single::DefaultSpace;
-use tokens::Act;
+use tokens::{Act, Unchanged};
 
 /// An answer's body: bytes that are ready, or a body that axum made or that is made in pieces.
 pub type Body = Either<Full<Bytes>, AxumBody>;
@@ -79,35 +93,37 @@ const IMPORTS_MAX: usize = 8;
 /// The HTTP front of one instance, as one connection sees it.
 #[derive(Debug, Clone)]
 pub struct Http {
-    state: State,
+    pub(super) state: State,
     router: Router,
-    origin: Arc<Origin>,
+    pub(super) origin: Arc<Origin>,
 }
 
 /// What the handlers share.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
-    service: Service,
+    pub(super) service: Service,
     default_space: Arc<DefaultSpace>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     /// The largest body of a request.
-    body_max: Arc<AtomicUsize>,
-    address_rules: Arc<ArcSwap<AddressRules>>,
+    pub(super) body_max: Arc<AtomicUsize>,
+    pub(super) address_rules: Arc<ArcSwap<AddressRules>>,
     /// Who may do what.
-    access: Arc<Access>,
-    browser_rules: Arc<ArcSwap<BrowserRules>>,
+    pub(super) access: Arc<Access>,
+    pub(super) browser_rules: Arc<ArcSwap<BrowserRules>>,
     origins: Arc<Origins>,
     /// Imports under way, each with lines in memory.
     imports: Arc<Semaphore>,
     description: openapi::LastDescription,
     /// Whether the server was told to stop.
-    stopping: Arc<AtomicBool>,
+    pub(super) stopping: Arc<AtomicBool>,
+    /// Told when it is, for answers that would go on for ever.
+    pub(super) stop_told: Arc<Notify>,
     /// How much of large answers may be in memory.
-    budget: Arc<Budget>,
+    pub(super) budget: Arc<Budget>,
     /// Whether what only admins need is answered on a listener of its own.
-    has_admin_listener: bool,
+    pub(super) has_admin_listener: bool,
     /// The connection that is answered, if it is known.
-    line: Option<Arc<Line>>,
+    pub(super) line: Option<Arc<Line>>,
 }
 
 impl Http {
@@ -127,6 +143,7 @@ impl Http {
             imports,
             description: openapi::LastDescription::default(),
             stopping: Arc::default(),
+            stop_told: Arc::default(),
             budget: Budget::new(UNSENT_MAX),
             has_admin_listener: false,
             line: None,
@@ -186,9 +203,14 @@ impl Http {
         self
     }
 
-    /// Counts certificates that could not be reloaded.
-    pub(crate) fn count_tls_reload_failure(&self) {
-        self.state.metrics.count_tls_reload_failure();
+    /// What readiness and metrics tell of TLS.
+    pub(crate) fn tls_figures(&self) -> &TlsFigures {
+        &self.state.metrics.tls
+    }
+
+    /// Who is at the other end of the connection.
+    pub(crate) fn sender(&self) -> Option<IpAddr> {
+        self.origin.sender()
     }
 
     /// The front for one connection of a client, and its [`Line`], which still has to be told how to cut the
@@ -205,18 +227,30 @@ impl Http {
         (http, line)
     }
 
-    /// Notes the names in the certificate of the client, which was verified. By themselves they grant nothing.
-    pub(crate) fn set_certificate_names(&self, names: Arc<[String]>) {
-        self.origin.set_certificate_names(names);
+    /// The Redis protocol on the same service, with the same tokens, limits and counts.
+    pub(crate) fn redis(&self) -> Redis {
+        let State { service, access, metrics, budget, .. } = self.state.clone();
+        Redis::new(service, access, metrics, budget)
+    }
+
+    /// Notes the certificate of the client, which was verified. By itself it grants nothing.
+    pub(crate) fn set_certificate(&self, certificate: ClientCertificate) {
+        self.origin.set_certificate(certificate);
     }
 
     /// Reports from now on that this instance is not ready, so that load balancers use others.
     pub fn begin_stop(&self) {
         self.state.stopping.store(true, Ordering::Relaxed);
+        self.state.stop_told.notify_waiters();
     }
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        #[cfg(feature = "grpc")]
+        if front::grpc::is_call(&request) {
+            // On the heap, so that the future of a take over HTTP stays small.
+            return Ok(Box::pin(front::grpc::answer(self, request)).await);
+        }
         let is_head = request.method() == Method::HEAD;
         let asked = Asked::new(&self.state, &self.origin, &request);
         let rules = self.state.browser_rules.load();
@@ -266,8 +300,9 @@ impl Http {
                 Ok(answer) => answer.status().is_client_error(),
                 Err(problem) => problem.is_refusal(),
             };
+            let is_unchanged = answer.as_ref().is_ok_and(Unchanged::is_in);
             // An import that was refused half-way has put keys into the pool.
-            if !is_refused || act.may_be_partial() {
+            if (!is_refused || act.may_be_partial()) && !is_unchanged {
                 let done = answer.as_ref().ok().and_then(|it| it.extensions().get().cloned());
                 act.record(&http.state, done).await;
             }
@@ -290,13 +325,35 @@ impl Http {
                 "keys" => {
                     return (Route::Take, take::post(&self.state, &encoded_name, request).await);
                 }
+                // On the heap, like everything rare, so that the future of a take stays small.
                 "pool" => {
-                    // On the heap, like everything rare, so that the future of a take stays small.
-                    let import = Box::pin(pool::post(&self.state, &encoded_name, request));
+                    let import = Box::pin(imports::into_pool(
+                        &self.state,
+                        &self.origin,
+                        &encoded_name,
+                        request,
+                    ));
                     return (Route::Other, import.await);
+                }
+                "used-keys" => {
+                    let import = Box::pin(imports::as_used(
+                        &self.state,
+                        &self.origin,
+                        &encoded_name,
+                        request,
+                    ));
+                    return (Route::Other, import.await);
+                }
+                "advance" => {
+                    let advance = Box::pin(advance::post(&self.state, &encoded_name, request));
+                    return (Route::Other, advance.await);
                 }
                 _ => {}
             }
+        }
+        if request.method() == Method::POST && path == "/v1/import" {
+            let import = Box::pin(moving::import(&self.state, &self.origin, request));
+            return (Route::Other, import.await);
         }
         if request.method() == Method::GET && path == "/get-key" {
             return (Route::GetKey, take::get_key(&self.state, &request).await);
@@ -331,44 +388,6 @@ impl Http {
             None => Ok(answer),
         }
     }
-}
-
-/// All routes that are not answered by hand.
-fn router(state: State) -> Router {
-    Router::new()
-        .route("/v1/spaces", get(spaces::list))
-        .route("/v1/spaces/{space}", get(spaces::show).put(spaces::put))
-        .route("/v1/spaces/{space}/keys", post(problem::method_not_allowed))
-        .route("/v1/spaces/{space}/keys/{key}", get(explain::explain).delete(used::retire))
-        .route("/v1/spaces/{space}/aliases", get(aliases::list))
-        .route(
-            "/v1/spaces/{space}/aliases/{alias}",
-            get(aliases::show).put(aliases::put).delete(aliases::delete),
-        )
-        .route("/v1/spaces/{space}/digests", post(digests::post))
-        .route("/v1/spaces/{space}/used", get(used::list))
-        // Answered above, as it streams.
-        .route("/v1/spaces/{space}/pool", post(problem::method_not_allowed))
-        .route("/v1/leases", get(audit::leases))
-        .route("/v1/instances", get(audit::instances))
-        .route("/v1/acts", get(tokens::acts))
-        .route("/v1/tokens", get(tokens::list).post(tokens::create))
-        .route("/v1/tokens/{name}", get(tokens::show).delete(tokens::revoke))
-        .route("/v1/tokens/{name}/rotate", post(tokens::rotate))
-        // Answered above; it is here so that a wrong method is not reported as a wrong path.
-        .route("/get-key", get(problem::method_not_allowed))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
-        .route("/openapi.json", get(openapi::json))
-        .route("/docs", get(docs::page))
-        .route("/docs/style.css", get(docs::style))
-        .route("/docs/script.js", get(docs::script))
-        .route("/", get(docs::home))
-        .route("/v1/{*rest}", any(problem::not_found))
-        .fallback(problem::not_found)
-        .method_not_allowed_fallback(problem::method_not_allowed)
-        .with_state(state)
 }
 
 /// An answer whose bytes are ready.

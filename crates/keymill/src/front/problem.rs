@@ -92,6 +92,13 @@ impl Problem {
         Problem::bad_request("bad_parameter", detail)
     }
 
+    pub(crate) fn unconfirmed(space: &str) -> Problem {
+        let space = space.escape_default();
+        let detail =
+            format!("this cannot be undone; add `confirm={space}` to the query to confirm it");
+        Problem::bad_request("unconfirmed", detail)
+    }
+
     pub(crate) fn bad_body(detail: String) -> Problem {
         Problem::bad_request("bad_body", detail)
     }
@@ -163,6 +170,11 @@ impl Problem {
         Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
     }
 
+    pub(crate) fn prefetch() -> Problem {
+        let detail = "the browser asks for this in advance, so no key was taken; open the address to take one";
+        Problem::new(StatusCode::FORBIDDEN, "prefetch", detail.to_owned())
+    }
+
     pub(crate) fn rate_limited(detail: String, wait: Duration, limit: u64, window: u32) -> Problem {
         let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail);
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -186,12 +198,33 @@ impl Problem {
         Problem::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail)
     }
 
+    /// An answer that would go on ends, because the server does.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn stopping() -> Problem {
+        let detail = "this instance is stopping; go on with another one".to_owned();
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail);
+        problem.retry_after = NonZeroU32::new(1);
+        problem
+    }
+
+    #[cfg(feature = "grpc")]
+    pub(crate) fn deadline_exceeded() -> Problem {
+        let detail = "the deadline of the call (`grpc-timeout`) has passed".to_owned();
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "deadline_exceeded", detail)
+    }
+
     pub(crate) fn too_many_connections() -> Problem {
         let detail = "all connections of this instance are in use; try again later".to_owned();
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
         problem.retry_after = NonZeroU32::new(2);
         problem
+    }
+
+    /// The same with more to say.
+    pub(crate) fn adding(mut self, more: &str) -> Problem {
+        self.detail = [&*self.detail, more].concat().into();
+        self
     }
 
     /// Whether the request was wrong, so that nothing was done.
@@ -217,6 +250,18 @@ impl Problem {
         self.retry_after.map(NonZeroU32::get)
     }
 
+    /// With `exhausted`: how many keys are in open leases of other instances.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn held_elsewhere(&self) -> Option<u64> {
+        self.held_elsewhere
+    }
+
+    /// With `different_definition`: each setting that differs.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn differences(&self) -> &[Difference] {
+        &self.differences
+    }
+
     /// With `rate_limited`: how many in how many seconds.
     pub(crate) fn rate_limit(&self) -> Option<(u64, u32)> {
         self.aside.as_ref()?.rate_limit
@@ -230,43 +275,8 @@ impl Problem {
 
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Problem {
-        use StatusCode as S;
         let (detail, cause) = told(&error);
-        let (status, code) = match &error {
-            ServiceError::UnknownSpace(_) => (S::NOT_FOUND, "unknown_space"),
-            ServiceError::BadCount { .. } => (S::BAD_REQUEST, "bad_count"),
-            ServiceError::BadInput(_) | ServiceError::BadInputs { .. } => {
-                (S::BAD_REQUEST, "bad_input")
-            }
-            ServiceError::BadCaller { .. } => (S::BAD_REQUEST, "bad_caller"),
-            ServiceError::BadOwner { .. } => (S::BAD_REQUEST, "bad_owner"),
-            ServiceError::BadAfter => (S::BAD_REQUEST, "bad_parameter"),
-            ServiceError::BadDefinition(_) => (S::BAD_REQUEST, "bad_definition"),
-            ServiceError::DifferentDefinition { .. } => (S::CONFLICT, "different_definition"),
-            ServiceError::WrongSecret { .. } => (S::CONFLICT, "wrong_secret"),
-            ServiceError::SecretMissing { .. } => (S::CONFLICT, "secret_missing"),
-            ServiceError::NotExisting(_) => (S::FORBIDDEN, "not_existing"),
-            ServiceError::OtherStore(_) => (S::CONFLICT, "other_store"),
-            ServiceError::BadAlias { .. } => (S::BAD_REQUEST, "bad_alias"),
-            ServiceError::Taken { .. } => (S::CONFLICT, "taken"),
-            ServiceError::UnknownAlias { .. } => (S::NOT_FOUND, "unknown_alias"),
-            ServiceError::UnknownToken { .. } => (S::NOT_FOUND, "unknown_token"),
-            ServiceError::TokenExists { .. } => (S::CONFLICT, "token_exists"),
-            ServiceError::BadToken(_) => (S::BAD_REQUEST, "bad_token"),
-            ServiceError::Exhausted { .. } | ServiceError::PoolEmpty { .. } => {
-                (S::CONFLICT, "exhausted")
-            }
-            ServiceError::PoolFilling { .. } => (S::SERVICE_UNAVAILABLE, "pool_filling"),
-            ServiceError::NoWorker(_) => (S::SERVICE_UNAVAILABLE, "no_worker"),
-            ServiceError::WrongKind(_) => (S::CONFLICT, "wrong_kind"),
-            ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
-            ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
-            ServiceError::BadImport(_) => (S::BAD_REQUEST, "bad_import"),
-            ServiceError::RolledBack(_) => (S::SERVICE_UNAVAILABLE, "store_rolled_back"),
-            ServiceError::NoKeysReady { .. } => (S::SERVICE_UNAVAILABLE, "no_keys_ready"),
-            ServiceError::StoreUnavailable(_) => (S::SERVICE_UNAVAILABLE, "store_unavailable"),
-            ServiceError::Broken(_) => (S::INTERNAL_SERVER_ERROR, "store_broken"),
-        };
+        let (status, code) = status_and_code(&error);
         let mut problem = Problem::new(status, code, detail);
         problem.aside =
             cause.map(|cause| Box::new(Aside { cause: Some(cause.into()), rate_limit: None }));
@@ -289,6 +299,49 @@ impl From<ServiceError> for Problem {
             _ => {}
         }
         problem
+    }
+}
+
+/// The code of an error of the service.
+#[cfg(feature = "cli")]
+pub(crate) fn code_of(error: &ServiceError) -> &'static str {
+    status_and_code(error).1
+}
+
+fn status_and_code(error: &ServiceError) -> (StatusCode, &'static str) {
+    use StatusCode as S;
+    match error {
+        ServiceError::UnknownSpace(_) => (S::NOT_FOUND, "unknown_space"),
+        ServiceError::BadCount { .. } => (S::BAD_REQUEST, "bad_count"),
+        ServiceError::BadInput(_) | ServiceError::BadInputs { .. } => (S::BAD_REQUEST, "bad_input"),
+        ServiceError::BadCaller { .. } => (S::BAD_REQUEST, "bad_caller"),
+        ServiceError::BadOwner { .. } => (S::BAD_REQUEST, "bad_owner"),
+        ServiceError::BadAfter => (S::BAD_REQUEST, "bad_parameter"),
+        ServiceError::BadDefinition(_) => (S::BAD_REQUEST, "bad_definition"),
+        ServiceError::DifferentDefinition { .. } => (S::CONFLICT, "different_definition"),
+        ServiceError::WrongSecret { .. } => (S::CONFLICT, "wrong_secret"),
+        ServiceError::SecretMissing { .. } => (S::CONFLICT, "secret_missing"),
+        ServiceError::NotExisting(_) => (S::FORBIDDEN, "not_existing"),
+        ServiceError::OtherStore(_) => (S::CONFLICT, "other_store"),
+        ServiceError::BadAlias { .. } => (S::BAD_REQUEST, "bad_alias"),
+        ServiceError::Taken { .. } => (S::CONFLICT, "taken"),
+        ServiceError::UnknownAlias { .. } => (S::NOT_FOUND, "unknown_alias"),
+        ServiceError::UnknownToken { .. } => (S::NOT_FOUND, "unknown_token"),
+        ServiceError::TokenExists { .. } => (S::CONFLICT, "token_exists"),
+        ServiceError::BadToken(_) => (S::BAD_REQUEST, "bad_token"),
+        ServiceError::Exhausted { .. } | ServiceError::PoolEmpty { .. } => {
+            (S::CONFLICT, "exhausted")
+        }
+        ServiceError::PoolFilling { .. } => (S::SERVICE_UNAVAILABLE, "pool_filling"),
+        ServiceError::NoWorker(_) => (S::SERVICE_UNAVAILABLE, "no_worker"),
+        ServiceError::WrongKind(_) => (S::CONFLICT, "wrong_kind"),
+        ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
+        ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
+        ServiceError::BadImport(_) => (S::BAD_REQUEST, "bad_import"),
+        ServiceError::RolledBack(_) => (S::SERVICE_UNAVAILABLE, "store_rolled_back"),
+        ServiceError::NoKeysReady { .. } => (S::SERVICE_UNAVAILABLE, "no_keys_ready"),
+        ServiceError::StoreUnavailable(_) => (S::SERVICE_UNAVAILABLE, "store_unavailable"),
+        ServiceError::Broken(_) => (S::INTERNAL_SERVER_ERROR, "store_broken"),
     }
 }
 

@@ -107,3 +107,28 @@ pub struct InstanceRecord {
     /// When it stopped, if it reported that.
     pub stopped_at: Option<String>,
 }
+
+/// A setting of the store that was checked.
+#[derive(ToSchema)]
+pub struct Finding {
+    /// What was checked.
+    pub setting: String,
+    /// What it is.
+    pub found: String,
+    /// What it should be.
+    pub wanted: String,
+    /// Whether that is safe.
+    pub verdict: Verdict,
+}
+
+/// Whether a setting of the store is safe.
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Safe,
+    /// Works, but a failure may cost more than it should.
+    Warning,
+    /// A failure may cost a repeated key.
+    Unsafe,
+}

@@ -1,13 +1,15 @@
 //! The settings of a keyspace in requests: for the command line, and for the description of the API.
 //!
 //! Each is described here once for both. The engine has them as `SpaceSpec`, which knows neither clap nor utoipa. The
-//! body of a request is read as that; `space create` converts them with [`spec`]. The settings in answers have the same
-//! descriptions (`http/openapi/parts.rs`). The engine checks the values.
+//! body of a request that creates a keyspace is read as that; what is typed, and what changes a keyspace, is converted
+//! with [`spec`]. The settings in answers have the same descriptions (`http/openapi/parts.rs`). The engine checks the
+//! values.
 
 use jiff::Timestamp;
-#[cfg(feature = "cli")]
-use keymill_engine::space::SpaceSpec;
-use serde::Serialize;
+use keymill_engine::operations::{Ensured, Service, ServiceError};
+use keymill_engine::space::{Kind, SpaceSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// The settings of a keyspace, as given in a file, a request or on the command line. A setting that
@@ -95,6 +97,42 @@ pub struct SpaceSettings {
     pub window_seconds: Option<u64>,
 }
 
+/// The settings of a keyspace that may change at any time. A setting that is left out stays as it is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "cli", derive(clap::Args), group(required = true, multiple = true))]
+#[serde(deny_unknown_fields)]
+pub struct SpaceChange {
+    /// Record leases only (batch), or every key with its time and caller before it is handed out (key)
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub audit: Option<AuditName>,
+    /// Whether keys that the blocklist matches are skipped
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub blocklist: Option<bool>,
+    /// Seconds of demand to keep leased in memory, in case the store is unreachable
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    pub horizon_seconds: Option<u64>,
+    /// The fewest keys an instance leases at once
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
+    pub lease_size_min: Option<u64>,
+    /// The most keys an instance leases at once
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
+    pub lease_size_max: Option<u64>,
+    /// With kind pooled: fill the pool when it has fewer keys than this; 0 never fills it
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEYS"))]
+    pub low_water: Option<u64>,
+    /// With kind pooled: how long a key is valid once it is handed out; 0 means forever
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    pub ttl_seconds: Option<u64>,
+    /// With kind pooled and audit key: how long keys stay reserved for an instance that does not hand
+    /// them out
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    pub reserve_seconds: Option<u64>,
+    /// With kind snowflake: how far ahead an instance holds its worker number: how long it can continue
+    /// without the store, and how long the number stays unused after a crash
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SECONDS"))]
+    pub window_seconds: Option<u64>,
+}
+
 /// Where a keyspace's keys come from.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -130,7 +168,7 @@ pub enum NormalizeName {
 }
 
 /// What is recorded of keys that are handed out.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[schema(as = Audit)]
 #[serde(rename_all = "lowercase")]
@@ -144,10 +182,41 @@ pub enum AuditName {
 /// Converts settings into the engine's type, which has the same names.
 ///
 /// It goes through JSON, so that no list of settings is repeated here; a test sets every one of them.
-#[cfg(feature = "cli")]
 pub(crate) fn spec(settings: &impl Serialize) -> SpaceSpec {
     let json = serde_json::to_value(settings).expect("settings can be written as JSON");
     serde_json::from_value(json).expect("the engine has settings of these names and types")
+}
+
+/// Changes how a keyspace is served. A setting that its kind does not have is refused.
+pub(crate) async fn change(
+    service: &Service,
+    name: &str,
+    wanted: &SpaceSpec,
+) -> Result<Ensured, ServiceError> {
+    let kind = service.report(name).await?.record.definition.kind;
+    let given = serde_json::to_value(wanted).expect("settings can be written as JSON");
+    let given = given.as_object().into_iter().flatten().filter(|(_, value)| **value != Value::Null);
+    if let Some((setting, _)) = given.into_iter().find(|(setting, _)| !applies(setting, kind)) {
+        return Err(ServiceError::WrongKind(format!(
+            "`{name}` is of kind {kind}, which has no setting `{setting}`; `keymill space show {name}` prints \
+             the settings that it has"
+        )));
+    }
+    service.tune(name, wanted).await
+}
+
+/// Whether a changeable setting applies to a kind. Whether `audit` does is left to the service, because it depends on
+/// the store as well.
+pub(crate) fn applies(setting: &str, kind: Kind) -> bool {
+    match setting {
+        "blocklist" => kind != Kind::Uuid,
+        "horizon_seconds" | "lease_size_min" | "lease_size_max" => {
+            matches!(kind, Kind::Shuffled | Kind::Sequential | Kind::Pooled)
+        }
+        "low_water" | "ttl_seconds" | "reserve_seconds" => kind == Kind::Pooled,
+        "window_seconds" => kind == Kind::Snowflake,
+        _ => true,
+    }
 }
 
 /// Reads an epoch. It is permanent, so a text that is not exactly a time is refused.

@@ -6,7 +6,8 @@ use keymill_engine::operations::{
     Explanation, InstanceRecord, LeaseRecord, Purpose, SpaceReport, State,
 };
 use keymill_engine::space::{Definition, Tuning};
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::http::UsedView;
@@ -27,53 +28,53 @@ pub(super) struct Keys {
 }
 
 /// A keyspace.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SpaceView {
     /// Its name.
-    name: String,
+    pub(crate) name: String,
     #[serde(flatten)]
     #[schema(value_type = SpaceSettings)]
-    definition: Definition,
+    pub(crate) definition: Definition,
     #[serde(flatten)]
     #[schema(value_type = SpaceHistory)]
-    tuning: Tuning,
+    pub(crate) tuning: Tuning,
     /// The fingerprint of the secret that its keys are made with, if they need one.
-    fingerprint: Option<String>,
+    pub(crate) fingerprint: Option<String>,
     /// Whether it is sealed; during an import, temporarily.
-    sealed: bool,
+    pub(crate) sealed: bool,
     #[schema(value_type = String)]
     /// When it was created.
-    created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
     /// How many keys this keyspace has in total. With kind `snowflake`, this, `leased` and `remaining`
     /// are numbers of ticks of time.
-    capacity: SafeNumber,
+    pub(crate) capacity: SafeNumber,
     /// The lowest ordinal never granted; with kind `snowflake`, the tick until which workers are held.
-    next: SafeNumber,
+    pub(crate) next: SafeNumber,
     /// Keys granted to instances, which may have handed them out.
-    leased: SafeNumber,
+    pub(crate) leased: SafeNumber,
     /// Aliases, keys in use elsewhere and digests on record.
-    named: SafeNumber,
+    pub(crate) named: SafeNumber,
     /// Keys not yet granted.
-    remaining: SafeNumber,
+    pub(crate) remaining: SafeNumber,
     /// Keys in the pool, if the keyspace has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    available: Option<SafeNumber>,
+    pub(crate) available: Option<SafeNumber>,
     /// Keys in this instance's memory, ready to be taken.
-    at_hand: SafeNumber,
+    pub(crate) at_hand: SafeNumber,
     /// The chance that a guess hits a key that may be in use.
-    density: f64,
+    pub(crate) density: f64,
     /// Keys per second that this instance currently hands out.
-    rate: f64,
+    pub(crate) rate: f64,
     /// Keys per second that all instances leased, on average since the keyspace was created, over at
     /// least an hour.
-    leased_rate: f64,
+    pub(crate) leased_rate: f64,
     /// When the keyspace will be used up at that rate.
     #[schema(value_type = Option<String>)]
-    exhausted_at: Option<Timestamp>,
+    pub(crate) exhausted_at: Option<Timestamp>,
     /// With kind `snowflake`: when its timestamps end.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    runs_out_at: Option<Timestamp>,
+    pub(crate) runs_out_at: Option<Timestamp>,
 }
 
 /// Fields of a keyspace in answers that cannot be set; only for the description.
@@ -90,74 +91,74 @@ pub struct SpaceHistory {
 }
 
 /// A page of keyspaces.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Spaces {
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct Spaces {
     /// The keyspaces, ordered by name.
-    pub(super) spaces: Vec<SpaceView>,
+    pub(crate) spaces: Vec<SpaceView>,
     /// Pass this as `after` to get the next page; absent on the last page.
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// Where a key came from.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ExplanationView {
     /// The keyspace.
-    space: String,
+    pub(crate) space: String,
     /// The key in its canonical form; if it cannot belong to the keyspace, as it was given.
-    key: String,
+    pub(crate) key: String,
     #[schema(value_type = schemas::State)]
-    state: State,
+    pub(crate) state: State,
     /// The reason for the state, in a sentence.
-    reason: String,
+    pub(crate) reason: String,
     /// Its ordinal: it is the n-th key of the keyspace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ordinal: Option<SafeNumber>,
+    pub(crate) ordinal: Option<SafeNumber>,
     /// The number behind the key, before shuffling; counted separately for keys of each length.
     #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<SafeNumber>,
+    pub(crate) number: Option<SafeNumber>,
     /// When it was made; known for snowflake IDs and UUIDs of version 7.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    time: Option<Timestamp>,
+    pub(crate) time: Option<Timestamp>,
     /// The worker number that made a snowflake ID.
     #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<u32>,
+    pub(crate) worker: Option<u32>,
     /// The sequence number of a snowflake ID within its tick.
     #[serde(skip_serializing_if = "Option::is_none")]
-    sequence: Option<u32>,
+    pub(crate) sequence: Option<u32>,
     /// The lease it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<LeaseView>,
+    pub(crate) lease: Option<LeaseView>,
     /// When and to whom it was handed out, if single keys are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    used: Option<UsedView>,
+    pub(crate) used: Option<UsedView>,
 }
 
 /// A lease.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LeaseView {
     /// The keyspace.
-    space: String,
+    pub(crate) space: String,
     /// Its number within the keyspace.
-    lease: SafeNumber,
+    pub(crate) lease: SafeNumber,
     /// The first ordinal. With purpose `window` ordinals are ticks of time, with the worker number
     /// above them.
-    start: SafeNumber,
+    pub(crate) start: SafeNumber,
     /// The ordinal after the last.
-    end: SafeNumber,
+    pub(crate) end: SafeNumber,
     #[schema(value_type = schemas::Purpose)]
-    purpose: Purpose,
+    pub(crate) purpose: Purpose,
     /// The first ordinal of the lease that was not used, once the lease is closed.
-    closed_at_ordinal: Option<SafeNumber>,
+    pub(crate) closed_at_ordinal: Option<SafeNumber>,
     /// The instance that it was granted to.
     #[schema(value_type = schemas::Instance)]
-    holder: Instance,
+    pub(crate) holder: Instance,
     #[schema(value_type = String)]
     /// When it was granted.
-    granted_at: Timestamp,
+    pub(crate) granted_at: Timestamp,
     #[schema(value_type = Option<String>)]
     /// When it was closed.
-    closed_at: Option<Timestamp>,
+    pub(crate) closed_at: Option<Timestamp>,
 }
 
 /// A page of leases.
@@ -240,6 +241,13 @@ impl From<LeaseRecord> for LeaseView {
     }
 }
 
+impl SafeNumber {
+    /// As a number of 64 bits; the largest of them for a larger one.
+    pub fn get(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(u64::MAX)
+    }
+}
+
 impl From<u64> for SafeNumber {
     fn from(number: u64) -> SafeNumber {
         SafeNumber(number.into())
@@ -251,6 +259,21 @@ impl Serialize for SafeNumber {
         match u64::try_from(self.0) {
             Ok(number) if number <= 1 << 53 => serializer.serialize_u64(number),
             _ => serializer.collect_str(&self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SafeNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SafeNumber, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(number.into()),
+            Written::Text(text) => text.parse().map(SafeNumber).map_err(D::Error::custom),
         }
     }
 }
@@ -282,5 +305,8 @@ mod tests {
         assert_eq!(json(1 << 53), "9007199254740992");
         assert_eq!(json((1 << 53) + 1), "\"9007199254740993\"");
         assert_eq!(json(1 << 100), "\"1267650600228229401496703205376\"");
+        for number in [0, 1 << 53, (1 << 53) + 1, 1 << 100] {
+            assert_eq!(serde_json::from_str::<SafeNumber>(&json(number)).unwrap().0, number);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Accepting: from bound sockets to connections that have a place, and to those that are refused.
 //!
-//! `server` asks for the next connection and gives it to a thread; it has one acceptor for all public sockets
-//! and one for the admin socket. Nothing here waits for a client before the next one is accepted: a trusted
-//! proxy's header is read beside the loop, and TLS is none of its business.
+//! `server` asks for the next connection and gives it to a thread; it has one acceptor for all public sockets,
+//! one for the admin socket, and one for those of the Redis protocol. Nothing here waits for a client before the
+//! next one is accepted: a trusted proxy's header is read beside the loop, and TLS is none of its business.
 
 use std::future::poll_fn;
 use std::io::{self, Write};
@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::net::sockopt;
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -20,14 +22,19 @@ use super::listeners::{Bound, Socket};
 use super::places::{AddressPlace, Addresses, Place, Reserve};
 use super::proxy_protocol;
 use super::tls::Tls;
+use super::warning::Warning;
 use crate::front::http::{Http, Listener};
+use crate::front::redis;
 use crate::metrics::Refusal;
 
 /// How long a server that stops waits for proxies to say whom they connect.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// How often it is said that connections are refused.
-const WARN_EVERY: Duration = Duration::from_secs(10);
+/// After how long without a byte a client of the Redis protocol is asked whether it is still there, how often it is
+/// asked again, and how many times before it is taken for gone.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+const KEEPALIVE_TRIES: u32 = 3;
 
 /// Written to a connection of an address that has too many, in one piece and without reading: it costs
 /// no more than closing it, and tells people behind a shared address what is wrong.
@@ -42,13 +49,22 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 /// A connection that was accepted.
 pub(super) struct Connection {
     pub(super) stream: Stream,
-    /// Which socket it came through.
-    pub(super) listener: Listener,
+    /// What it speaks.
+    pub(super) protocol: Protocol,
     /// Who is at its other end: for a trusted proxy that says so, the client.
     pub(super) client: IpAddr,
     pub(super) place: Place,
     /// Held until its end, like its place.
     pub(super) address: AddressPlace,
+}
+
+/// What is spoken on a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// HTTP, on a public listener or on the admin listener.
+    Http(Listener),
+    /// The Redis protocol.
+    Redis,
 }
 
 /// What a connection is made over, on its way to the thread that serves it.
@@ -64,7 +80,7 @@ pub(super) struct Acceptor {
     sockets: Vec<Bound>,
     /// Which socket was accepted from last.
     turn: usize,
-    listener: Listener,
+    protocol: Protocol,
     tls: Option<Arc<Tls>>,
     http: Http,
     places: Arc<Semaphore>,
@@ -79,24 +95,25 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts from these sockets, as many at once as there are places.
+    /// Accepts from these sockets, as many at once as there are places in all and for each address.
     pub(super) fn new(
         sockets: Vec<Bound>,
-        listener: Listener,
+        protocol: Protocol,
         tls: Option<Arc<Tls>>,
         http: Http,
         places: Arc<Semaphore>,
+        addresses: Arc<Addresses>,
         first_byte_time_max: Duration,
     ) -> Acceptor {
         Acceptor {
             sockets,
             turn: 0,
-            listener,
+            protocol,
             tls,
             http,
             places,
             reserve: Reserve::default(),
-            addresses: Arc::default(),
+            addresses,
             first_byte_time_max,
             arriving: JoinSet::new(),
             beyond_limit: Warning::default(),
@@ -144,6 +161,9 @@ impl Acceptor {
         if let Socket::Tcp(stream) = &socket {
             // Keys are small: waiting to fill a packet would only delay them.
             stream.set_nodelay(true).ok()?;
+            if self.protocol == Protocol::Redis {
+                keep_alive(stream).ok()?;
+            }
         }
         let rules = self.http.address_rules();
         let max = rules.connections_per_address_max;
@@ -153,7 +173,7 @@ impl Acceptor {
         let Some(address) = counted else {
             self.http.count_refused(Refusal::Address);
             note_address(&self.beyond_address, peer, max);
-            refuse(socket, self.tls.is_some());
+            refuse(socket, self.tls.is_some(), self.protocol.too_many());
             return None;
         };
         let place = match self.places.clone().try_acquire_owned() {
@@ -161,12 +181,17 @@ impl Acceptor {
             Err(_) => {
                 self.http.count_refused(Refusal::Full);
                 if let Some(count) = self.beyond_limit.note() {
-                    self.listener.warn_full(count);
+                    self.protocol.warn_full(count);
+                }
+                if self.protocol == Protocol::Redis {
+                    // It has neither health checks nor metrics, for which others are kept open.
+                    refuse(socket, self.tls.is_some(), redis::FULL);
+                    return None;
                 }
                 self.reserve.take()
             }
         };
-        let arrival = Arrival { listener: self.listener, tls: self.tls.clone(), place };
+        let arrival = Arrival { protocol: self.protocol, tls: self.tls.clone(), place };
         if !is_trusted {
             return arrival.finish(socket, peer, address);
         }
@@ -187,7 +212,7 @@ impl Acceptor {
             let Some(address) = addresses.enter(client, max) else {
                 http.count_refused(Refusal::Address);
                 note_address(&beyond_address, client, max);
-                refuse(socket, arrival.tls.is_some());
+                refuse(socket, arrival.tls.is_some(), arrival.protocol.too_many());
                 return None;
             };
             arrival.finish(socket, client, address)
@@ -213,7 +238,7 @@ fn poll_accept(
 
 /// A connection that has its place, until it is known for whom.
 struct Arrival {
-    listener: Listener,
+    protocol: Protocol,
     tls: Option<Arc<Tls>>,
     place: Place,
 }
@@ -225,24 +250,36 @@ impl Arrival {
             (Socket::Tcp(stream), Some(tls)) => Stream::Tls(stream.into_std().ok()?, tls),
             (Socket::Unix(stream), _) => Stream::Unix(stream.into_std().ok()?),
         };
-        let (listener, place) = (self.listener, self.place);
-        Some(Connection { stream, listener, client, place, address })
+        let (protocol, place) = (self.protocol, self.place);
+        Some(Connection { stream, protocol, client, place, address })
     }
 }
 
-impl Listener {
+impl Protocol {
+    /// What somebody is told whose address has too many connections.
+    fn too_many(self) -> &'static [u8] {
+        match self {
+            Protocol::Http(_) => TOO_MANY,
+            Protocol::Redis => redis::TOO_MANY,
+        }
+    }
+
     /// Says that all places are taken.
     fn warn_full(self, count: u64) {
         match self {
-            Listener::Public => tracing::warn!(
+            Protocol::Http(Listener::Public) => tracing::warn!(
                 count,
                 "all connections are in use (limits.connections_max); new ones get 503, \
                  except for health checks and metrics"
             ),
-            Listener::Admin => tracing::warn!(
+            Protocol::Http(Listener::Admin) => tracing::warn!(
                 count,
                 "all connections of the admin listener are in use; new ones get 503, except for \
                  health checks and metrics"
+            ),
+            Protocol::Redis => tracing::warn!(
+                count,
+                "all connections are in use (limits.connections_max); new ones over the Redis protocol are closed"
             ),
         }
     }
@@ -259,32 +296,22 @@ fn note_address(warning: &Mutex<Warning>, address: IpAddr, max: usize) {
 }
 
 /// Says why, as far as that costs no waiting, and closes. Over TLS, nothing can be said before the handshake.
-fn refuse(socket: Socket, is_tls: bool) {
+fn refuse(socket: Socket, is_tls: bool, why: &[u8]) {
     // It does not block; a client that has gone already is none of our business.
     let _ = match socket {
         Socket::Tcp(_) if is_tls => return,
-        Socket::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(TOO_MANY)),
-        Socket::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(TOO_MANY)),
+        Socket::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(why)),
+        Socket::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(why)),
     };
 }
 
-/// Something to be said now and then, however often it happens.
-#[derive(Debug, Default)]
-struct Warning {
-    count: u64,
-    said_at: Option<Instant>,
-}
-
-impl Warning {
-    /// Notes that it has happened. Where it is time to say so, how often it did since the last time.
-    fn note(&mut self) -> Option<u64> {
-        self.count += 1;
-        if self.said_at.is_some_and(|at| at.elapsed() < WARN_EVERY) {
-            return None;
-        }
-        self.said_at = Some(Instant::now());
-        Some(std::mem::take(&mut self.count))
-    }
+/// Has the system ask now and then whether the other end is still there: programs keep connections to Redis open for
+/// days, and one whose machine has lost its power would keep its place.
+fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_TRIES)
 }
 
 #[cfg(test)]
@@ -298,14 +325,5 @@ mod tests {
         assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
         let problem: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(problem["code"], "too_many_connections");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_warning_comes_at_most_every_ten_seconds_with_how_often() {
-        let mut warning = Warning::default();
-        assert_eq!(warning.note(), Some(1));
-        assert_eq!((warning.note(), warning.note()), (None, None));
-        tokio::time::advance(WARN_EVERY).await;
-        assert_eq!(warning.note(), Some(3));
     }
 }

@@ -1,6 +1,7 @@
 //! What one connection does, in counts, and what it is told to do next.
 //!
-//! `stream` and `under_way` count, `sweep` reads the counts and gives orders, `connection` obeys.
+//! `stream`, `under_way` and `redis_connection` count, `sweep` reads the counts and gives orders, `connection` and
+//! `redis_connection` obey.
 //! Counting reads no clock and sets no timer: it happens for every request.
 //!
 //! # Invariants
@@ -18,6 +19,8 @@ const HTTP2_OPENING: u64 = 24 + 9;
 /// What a connection has done so far.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
+    /// Whether this is the Redis protocol, whose connection notes itself where commands begin and end.
+    is_redis: bool,
     bytes_read: Counter,
     bytes_written: Counter,
     /// Requests whose headers were complete.
@@ -37,6 +40,10 @@ pub(super) struct Activity {
     /// The length of the last request's body, where it was announced.
     body_len: Counter,
     is_write_blocked: AtomicBool,
+    /// Over Redis: whether a part of a command was read.
+    is_within_command: AtomicBool,
+    /// Over Redis: whether the client may stay without asking for anything.
+    may_stay: AtomicBool,
     /// Whether a TLS handshake has begun and is not over. Its bytes are not counted.
     is_shaking_hands: AtomicBool,
     is_lingering: AtomicBool,
@@ -57,6 +64,8 @@ pub(super) enum Phase {
     Unread,
     /// The next request.
     Quiet,
+    /// The next command of a client that may stay as long as it likes: programs keep connections to Redis open.
+    Kept,
     /// The client's end of a connection whose other end is closed.
     Lingering,
 }
@@ -84,8 +93,17 @@ pub(super) enum Order {
 }
 
 impl Activity {
+    /// That of a connection that speaks the Redis protocol.
+    pub(super) fn of_redis() -> Activity {
+        Activity { is_redis: true, ..Activity::default() }
+    }
+
     /// Counts what was read.
     pub(super) fn read(&self, bytes: &[u8]) {
+        if self.is_redis {
+            self.bytes_read.add(bytes.len() as u64);
+            return;
+        }
         self.look_for_blank_lines(bytes);
         // A line break behind a request is part of no header; clients of old send one.
         if bytes.len() <= 2 && bytes.iter().all(|byte| b"\r\n".contains(byte)) {
@@ -108,6 +126,13 @@ impl Activity {
     /// Notes that a TLS handshake begins, or is over.
     pub(super) fn shakes_hands(&self, is_shaking: bool) {
         self.is_shaking_hands.store(is_shaking, Ordering::Relaxed);
+    }
+
+    /// Notes, of a connection that speaks the Redis protocol, whether what was read ends within a command, and
+    /// whether the client may stay without asking for anything.
+    pub(super) fn waits_for_commands(&self, is_within_command: bool, may_stay: bool) {
+        self.is_within_command.store(is_within_command, Ordering::Relaxed);
+        self.may_stay.store(may_stay, Ordering::Relaxed);
     }
 
     /// Notes that this end is closed and the client's is not.
@@ -145,7 +170,7 @@ impl Activity {
     /// Whether this is HTTP/2: only there the server writes before it was asked anything.
     pub(super) fn is_http2(&self) -> bool {
         let has_written_first = self.started.get() == 0 && self.bytes_written.get() > 0;
-        self.asks_over_http2.load(Ordering::Relaxed) || has_written_first
+        !self.is_redis && (self.asks_over_http2.load(Ordering::Relaxed) || has_written_first)
     }
 
     /// What the connection waits for, and how far it is.
@@ -197,7 +222,7 @@ impl Activity {
         } else if is(&self.is_shaking_hands) {
             Phase::Heading
         } else if self.bytes_read.get() == 0 {
-            Phase::Silent
+            if is(&self.may_stay) { Phase::Kept } else { Phase::Silent }
         } else if answered != self.finished.get() {
             Phase::Unread
         } else if self.is_http2() {
@@ -206,6 +231,12 @@ impl Activity {
             if has_opened { Phase::Quiet } else { Phase::Heading }
         } else if is(&self.is_write_blocked) {
             Phase::Unread
+        } else if self.is_redis {
+            match (is(&self.is_within_command), is(&self.may_stay)) {
+                (true, _) => Phase::Heading,
+                (false, true) => Phase::Kept,
+                (false, false) => Phase::Quiet,
+            }
         } else if started == 0 || self.bytes_since_blank.get() > self.body_len.get() {
             Phase::Heading
         } else {

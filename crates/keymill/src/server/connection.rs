@@ -1,9 +1,12 @@
-//! One connection: HTTP/1.1 or HTTP/2, perhaps over TLS, served until it ends or is told to end.
+//! One connection of HTTP/1.1 or HTTP/2, perhaps over TLS, served until it ends or is told to end.
 //!
 //! A worker runs one task of these for each connection. There are no timers in it: `sweep` looks at
 //! what a connection does and gives it orders, which it hears at its next poll.
 
+use std::fmt;
 use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,7 +25,8 @@ use super::activity::{Activity, Order};
 use super::stream::Counted;
 use super::tls::Tls;
 use super::under_way::{Answering, UnderWay};
-use crate::front::http::Http;
+use crate::front::http::{ClientCertificate, Http};
+use crate::metrics::tls::TlsFigures;
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -39,18 +43,47 @@ const CONNECTION_WINDOW: u32 = 128 << 10;
 /// Requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 64;
 
-/// What a connection, its requests and the sweep share.
+/// What a connection, its requests and the sweep share: what answers, and what was done.
 ///
 /// One reference count for each connection: a count that all threads share would slow them all.
 #[derive(Debug)]
-pub(super) struct Served {
-    pub(super) http: Http,
+pub(super) struct Served<F> {
+    pub(super) front: F,
     pub(super) activity: Activity,
 }
 
-impl Served {
-    pub(super) fn new(http: Http) -> Served {
-        Served { http, activity: Activity::default() }
+/// A connection as the sweep sees it, whatever it speaks.
+pub(super) trait Observed: fmt::Debug + Send + Sync {
+    fn activity(&self) -> &Activity;
+}
+
+impl<F: fmt::Debug + Send + Sync> Observed for Served<F> {
+    fn activity(&self) -> &Activity {
+        &self.activity
+    }
+}
+
+/// What answers on a connection, as far as a handshake has to know.
+pub(super) trait Secured {
+    /// What is counted of TLS.
+    fn tls_figures(&self) -> &TlsFigures;
+    /// Who is at the other end.
+    fn sender(&self) -> Option<IpAddr>;
+    /// Notes the certificate of the client, which was verified.
+    fn set_certificate(&self, certificate: ClientCertificate);
+}
+
+impl Secured for Http {
+    fn tls_figures(&self) -> &TlsFigures {
+        Http::tls_figures(self)
+    }
+
+    fn sender(&self) -> Option<IpAddr> {
+        Http::sender(self)
+    }
+
+    fn set_certificate(&self, certificate: ClientCertificate) {
+        Http::set_certificate(self, certificate);
     }
 }
 
@@ -63,26 +96,31 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> OtherStream for S {}
 pub(super) async fn serve_tls(
     stream: TcpStream,
     tls: Arc<Tls>,
-    served: Arc<Served>,
+    served: Arc<Served<Http>>,
 ) -> Result<(), BoxError> {
     let stream: Box<dyn OtherStream> = shake_hands(stream, &tls, &served).await?;
     serve(stream, served).await
 }
 
-/// Shakes hands, within the time limits and as long as nothing else is ordered. The names in the client's
-/// certificate are known before its first request is read.
-async fn shake_hands(
+/// Shakes hands, within the time limits and as long as nothing else is ordered. The client's certificate is known
+/// before its first request is read.
+pub(super) async fn shake_hands<F: Secured>(
     stream: TcpStream,
     tls: &Tls,
-    served: &Served,
+    served: &Served<F>,
 ) -> Result<Box<TlsStream<TcpStream>>, BoxError> {
     let activity = &served.activity;
     // On the heap, so that a connection does not keep the room of its handshake.
     let mut handshake = Box::pin(async {
         // The limit for silence holds until the first byte.
-        stream.peek(&mut [0]).await?;
+        if stream.peek(&mut [0]).await? == 0 {
+            // As a probe of the port does, which asks for no handshake.
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         activity.shakes_hands(true);
-        tls.shake_hands(stream).await
+        let shaken = tls.shake_hands(stream).await;
+        let front = &served.front;
+        shaken.inspect_err(|error| tls.note_refused(front.tls_figures(), front.sender(), error))
     });
     let shaken = poll_fn(|context| {
         activity.obeyed_by(context.waker());
@@ -91,17 +129,17 @@ async fn shake_hands(
         }
         handshake.as_mut().poll(context).map_err(BoxError::from)
     });
-    let (stream, names) = shaken.await?;
+    let (stream, certificate) = shaken.await?;
     activity.shakes_hands(false);
-    if let Some(names) = names {
-        tracing::debug!(?names, "a client has shown a certificate");
-        served.http.set_certificate_names(names);
+    if let Some(certificate) = certificate {
+        tracing::debug!(names = ?certificate.names, "a client has shown a certificate");
+        served.front.set_certificate(certificate);
     }
     Ok(Box::new(stream))
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S>(stream: S, served: Arc<Served>) -> Result<(), BoxError>
+pub(super) async fn serve<S>(stream: S, served: Arc<Served<Http>>) -> Result<(), BoxError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

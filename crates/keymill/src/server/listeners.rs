@@ -40,6 +40,7 @@ pub enum Endpoint {
 pub struct Listeners {
     pub(super) public: Vec<Bound>,
     pub(super) admin: Option<Bound>,
+    pub(super) redis: Vec<Bound>,
     pub(super) tls: Option<Arc<Tls>>,
 }
 
@@ -109,18 +110,17 @@ impl Listeners {
         public: &[Endpoint],
         admin: Option<&Endpoint>,
     ) -> Result<Listeners, BindError> {
-        let mut bound = Vec::new();
-        for endpoint in public.iter().chain(admin) {
-            // `[::]` includes IPv4, unless a listener of its own is to have that.
-            let is_beside_v4 = match endpoint {
-                Endpoint::Tcp(at) => public.iter().chain(admin).any(|it| it.is_v4_on(at.port())),
-                Endpoint::Unix(_) => false,
-            };
-            let failed = |source| BindError { endpoint: endpoint.clone(), source };
-            bound.push(Bound::bind(endpoint, is_beside_v4).await.map_err(failed)?);
-        }
+        let endpoints: Vec<&Endpoint> = public.iter().chain(admin).collect();
+        let mut bound = Bound::bind_all(&endpoints).await?;
         let admin = admin.and_then(|_| bound.pop());
-        Ok(Listeners { public: bound, admin, tls: None })
+        Ok(Listeners { public: bound, admin, ..Listeners::default() })
+    }
+
+    /// Speaks the Redis protocol on these endpoints, in addition.
+    pub async fn with_redis(mut self, endpoints: &[Endpoint]) -> Result<Listeners, BindError> {
+        let endpoints: Vec<&Endpoint> = endpoints.iter().collect();
+        self.redis = Bound::bind_all(&endpoints).await?;
+        Ok(self)
     }
 
     /// Uses TLS on every TCP listener.
@@ -143,6 +143,11 @@ impl Listeners {
     pub fn admin(&self) -> io::Result<Option<Endpoint>> {
         self.admin.as_ref().map(Bound::endpoint).transpose()
     }
+
+    /// Where it speaks the Redis protocol.
+    pub fn redis(&self) -> io::Result<Vec<Endpoint>> {
+        self.redis.iter().map(Bound::endpoint).collect()
+    }
 }
 
 impl From<TcpListener> for Listeners {
@@ -152,6 +157,20 @@ impl From<TcpListener> for Listeners {
 }
 
 impl Bound {
+    async fn bind_all(endpoints: &[&Endpoint]) -> Result<Vec<Bound>, BindError> {
+        let mut bound = Vec::new();
+        for endpoint in endpoints {
+            // `[::]` includes IPv4, unless a listener of its own is to have that.
+            let is_beside_v4 = match endpoint {
+                Endpoint::Tcp(at) => endpoints.iter().any(|it| it.is_v4_on(at.port())),
+                Endpoint::Unix(_) => false,
+            };
+            let failed = |source| BindError { endpoint: (*endpoint).clone(), source };
+            bound.push(Bound::bind(endpoint, is_beside_v4).await.map_err(failed)?);
+        }
+        Ok(bound)
+    }
+
     async fn bind(endpoint: &Endpoint, is_beside_v4: bool) -> io::Result<Bound> {
         match endpoint {
             Endpoint::Tcp(address) => {

@@ -1,6 +1,6 @@
 //! A client's stream, which notes what passes and closes so that nothing sent is lost.
 //!
-//! hyper reads and writes through it. It never decides anything; that is for `sweep`.
+//! hyper and `redis_connection` read and write through it. It never decides anything; that is for `sweep`.
 
 use std::io;
 use std::pin::Pin;
@@ -19,9 +19,9 @@ const JOINED_MAX: usize = 512;
 const DISCARDED_MAX: usize = 256 << 10;
 
 /// A stream whose traffic is counted.
-pub(super) struct Counted<S> {
+pub(super) struct Counted<S, F> {
     stream: S,
-    served: Arc<Served>,
+    served: Arc<Served<F>>,
     /// The client has closed its end.
     is_at_end: bool,
     /// This end is closed.
@@ -31,8 +31,8 @@ pub(super) struct Counted<S> {
     discarded: usize,
 }
 
-impl<S> Counted<S> {
-    pub(super) fn new(stream: S, served: Arc<Served>) -> Counted<S> {
+impl<S, F> Counted<S, F> {
+    pub(super) fn new(stream: S, served: Arc<Served<F>>) -> Counted<S, F> {
         Counted {
             stream,
             served,
@@ -53,7 +53,7 @@ impl<S> Counted<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + Unpin, F> AsyncRead for Counted<S, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, F> AsyncWrite for Counted<S, F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ServerLimits;
 use super::activity::{Activity, Moment, Order, Phase};
-use super::connection::Served;
+use super::connection::Observed;
 
 /// How long a connection may take to end once it has nothing to do and was told so.
 const ENDING_TIME_MAX: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub(super) struct Sweep {
 
 #[derive(Debug)]
 struct Watched {
-    served: Arc<Served>,
+    served: Arc<dyn Observed>,
     last: LastLook,
 }
 
@@ -49,6 +49,7 @@ impl Sweep {
         let limits = &self.limits;
         let shortest =
             limits.first_byte_time_max.min(limits.header_time_max).min(limits.idle_time_max);
+        let shortest = limits.redis_idle_time_max.map_or(shortest, |idle| idle.min(shortest));
         (shortest / 4).clamp(PERIODS[0], PERIODS[1])
     }
 
@@ -57,9 +58,9 @@ impl Sweep {
     }
 
     /// Watches a new connection.
-    pub(super) fn add(&mut self, served: Arc<Served>, now: Instant) {
-        served.activity.tell(self.order);
-        let last = LastLook::new(&served.activity, now);
+    pub(super) fn add(&mut self, served: Arc<dyn Observed>, now: Instant) {
+        served.activity().tell(self.order);
+        let last = LastLook::new(served.activity(), now);
         self.connections.push(Watched { served, last });
     }
 
@@ -67,7 +68,7 @@ impl Sweep {
     pub(super) fn tell_all(&mut self, order: Order) {
         self.order = order;
         for connection in &self.connections {
-            connection.served.activity.tell(order);
+            connection.served.activity().tell(order);
         }
     }
 
@@ -75,7 +76,7 @@ impl Sweep {
     pub(super) fn sweep(&mut self, now: Instant) {
         let limits = self.limits;
         self.connections.retain_mut(|connection| {
-            connection.last.again(&connection.served.activity, now, limits);
+            connection.last.again(connection.served.activity(), now, limits);
             // The task of a connection that is gone has let go of it.
             Arc::strong_count(&connection.served) > 1
         });
@@ -98,14 +99,18 @@ impl LastLook {
             Phase::Answering => return,
             Phase::Silent => limits.first_byte_time_max,
             Phase::Heading => limits.header_time_max,
-            Phase::Quiet if self.is_idle => ENDING_TIME_MAX,
+            Phase::Quiet | Phase::Kept if self.is_idle => ENDING_TIME_MAX,
+            Phase::Kept => match limits.redis_idle_time_max {
+                Some(time_max) => time_max,
+                None => return,
+            },
             Phase::Quiet | Phase::Unread => limits.idle_time_max,
             Phase::Lingering => ENDING_TIME_MAX,
         };
         if now.saturating_duration_since(self.since) < time_max {
             return;
         }
-        if seen.phase == Phase::Quiet && !self.is_idle {
+        if matches!(seen.phase, Phase::Quiet | Phase::Kept) && !self.is_idle {
             activity.tell(Order::End);
             (self.is_idle, self.since) = (true, now);
         } else {
@@ -220,6 +225,44 @@ mod tests {
         assert_ne!(activity.moment(), unread, "DATA");
     }
 
+    #[test]
+    fn a_client_of_redis_may_stay_once_it_is_known_and_not_in_the_middle_of_a_command() {
+        let redis = |is_within: bool, may_stay: bool| {
+            let activity = Activity::of_redis();
+            activity.read(b"*1\r\n$4\r\nPING\r\n*");
+            activity.waits_for_commands(is_within, may_stay);
+            activity
+        };
+        check_of(redis(false, false), Order::End, IDLE);
+        check_of(redis(true, true), Order::Cut, HEADER);
+        check_of(redis(false, true), Order::Serve, 86_400);
+        let unread = redis(false, true);
+        unread.write_blocked();
+        check_of(unread, Order::Cut, IDLE);
+        // Before its first byte, too.
+        let silent = |may_stay| {
+            let activity = Activity::of_redis();
+            activity.waits_for_commands(false, may_stay);
+            activity
+        };
+        check_of(silent(false), Order::Cut, FIRST_BYTE);
+        check_of(silent(true), Order::Serve, 86_400);
+    }
+
+    #[test]
+    fn a_limit_for_idle_clients_of_redis_holds_where_it_is_set() {
+        let activity = Activity::of_redis();
+        activity.read(b"*1");
+        activity.waits_for_commands(false, true);
+        let limits = ServerLimits { redis_idle_time_max: Some(Duration::from_secs(5)), ..limits() };
+        let start = Instant::now();
+        let mut last = LastLook::new(&activity, start);
+        last.again(&activity, start + Duration::from_secs(4), limits);
+        assert_eq!(activity.order(), Order::Serve);
+        last.again(&activity, start + Duration::from_secs(5), limits);
+        assert_eq!(activity.order(), Order::End);
+    }
+
     fn asked(activity: &Activity) {
         activity.read(b"GET / HTTP/1.1\r\n\r\n");
         activity.request_started(false);
@@ -247,6 +290,12 @@ mod tests {
     fn check(act: impl FnOnce(&Activity), order: Order, seconds: u64) {
         let activity = Activity::default();
         act(&activity);
+        check_of(activity, order, seconds);
+    }
+
+    #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "nothing else happens to it")]
+    fn check_of(activity: Activity, order: Order, seconds: u64) {
         let start = Instant::now();
         let mut last = LastLook::new(&activity, start);
         last.again(&activity, start + Duration::from_secs(seconds - 1), limits());

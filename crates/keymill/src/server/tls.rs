@@ -8,17 +8,21 @@
 //!
 //! - There is always a certificate with the key that belongs to it: what cannot be used replaces nothing.
 //! - A connection keeps the certificate it began with.
-//! - A name is given only from a certificate that is valid now, also where a session is resumed.
+//! - A client's certificate is given only where it is valid now, also where a session is resumed.
+
+mod certificate;
 
 use std::fmt;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -29,13 +33,12 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use x509_cert::Certificate;
-use x509_cert::der::Decode;
-use x509_cert::ext::pkix::SubjectAltName;
-use x509_cert::ext::pkix::name::GeneralName;
 use zeroize::Zeroizing;
 
-use crate::front::http::Http;
+use self::certificate::{names_in, not_after};
+use super::warning::Warning;
+use crate::front::http::{ClientCertificate, Http};
+use crate::metrics::tls::{TlsFigures, expiry};
 
 /// How often the files are looked at. New ones are used once they were the same twice, because a certificate
 /// and its key are seldom replaced at the same moment.
@@ -63,9 +66,6 @@ pub struct TlsFiles {
 #[error("{0}")]
 pub struct TlsError(String);
 
-/// The names in a client's certificate: DNS names in lower case, URIs and email addresses.
-type Names = Arc<[String]>;
-
 /// What a server uses for TLS at present.
 pub struct Tls {
     files: TlsFiles,
@@ -75,6 +75,7 @@ pub struct Tls {
     current: ArcSwap<Current>,
     looks: Mutex<Looks>,
     hasher: RandomState,
+    refused: Mutex<Warning>,
 }
 
 /// What new connections use.
@@ -82,6 +83,8 @@ struct Current {
     config: Arc<ServerConfig>,
     /// Who verifies certificates of clients.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// The end of the certificate.
+    not_after: Option<Timestamp>,
 }
 
 /// What was seen of the files. Only hashes: nothing keeps a second copy of a key.
@@ -118,12 +121,27 @@ impl Tls {
             current: ArcSwap::from_pointee(current),
             looks: Mutex::new(Looks { tried: seen, last: seen }),
             hasher,
+            refused: Mutex::default(),
         })
     }
 
-    /// Reads the files again now. Where they cannot be used, the old certificate stays in use, and that is
-    /// logged and counted.
-    pub async fn reload(self: &Arc<Tls>, http: &Http) {
+    /// What is wrong with the certificate, if it has ended or ends soon.
+    pub fn expiry(&self) -> Option<String> {
+        let end = self.current.load().not_after?;
+        expiry(end, Timestamp::now()).map(|(_, detail)| detail)
+    }
+
+    /// Has readiness and metrics tell of the certificate in use, and warns of its end.
+    pub(super) fn announce(&self, http: &Http) {
+        http.tls_figures().note_loaded(self.current.load().not_after);
+        if let Some(detail) = self.expiry() {
+            tracing::warn!(certificate = %self.files.certificate.display(), "{detail}");
+        }
+    }
+
+    /// Reads the files again now; whether they have changed and are in use. Where they cannot be used, the old
+    /// certificate stays in use, and that is logged and counted.
+    pub async fn reload(self: &Arc<Tls>, http: &Http) -> bool {
         let contents = self.contents().await;
         let seen = contents.hash(&self.hasher);
         let before = {
@@ -134,15 +152,18 @@ impl Tls {
         match Current::new(&self.files, &contents, &self.provider, &self.tickets) {
             Ok(current) => {
                 self.current.store(Arc::new(current));
+                self.announce(http);
                 if before != seen {
                     tracing::info!("the TLS certificate was reloaded");
                 }
+                before != seen
             }
             Err(error) => {
-                http.count_tls_reload_failure();
+                http.tls_figures().note_reload_failure();
                 tracing::error!(
                     "the TLS certificate was not reloaded; the old one stays in use: {error}"
                 );
+                false
             }
         }
     }
@@ -165,17 +186,32 @@ impl Tls {
         }
     }
 
-    /// Shakes hands with a client. Gives the names in its certificate, where it has shown one that is valid.
+    /// Shakes hands with a client. Gives its certificate, where it has shown one that is valid.
     pub(super) async fn shake_hands(
         &self,
         stream: TcpStream,
-    ) -> io::Result<(TlsStream<TcpStream>, Option<Names>)> {
+    ) -> io::Result<(TlsStream<TcpStream>, Option<ClientCertificate>)> {
         let current = self.current.load_full();
         let acceptor = TlsAcceptor::from(current.config.clone());
         let limit = |session: &mut ServerConnection| session.set_buffer_limit(Some(UNSENT_MAX));
         let stream = acceptor.accept_with(stream, limit).await?;
-        let names = current.names(stream.get_ref().1);
-        Ok((stream, names))
+        let certificate = current.client_certificate(stream.get_ref().1);
+        Ok((stream, certificate))
+    }
+
+    /// Counts a handshake that has failed, and says so now and then.
+    pub(super) fn note_refused(
+        &self,
+        figures: &TlsFigures,
+        client: Option<IpAddr>,
+        error: &io::Error,
+    ) {
+        figures.count_refused();
+        let noted = self.refused.lock().expect("nothing panics while it is held").note();
+        if let Some(count) = noted {
+            let client = client.map(tracing::field::display);
+            tracing::warn!(count, client, "a TLS handshake failed: {error}");
+        }
     }
 
     async fn contents(self: &Arc<Tls>) -> Contents {
@@ -204,6 +240,7 @@ impl Current {
         tickets: &Arc<dyn ProducesTickets>,
     ) -> Result<Current, TlsError> {
         let chain = certificates("tls_certificate", &files.certificate, &contents.certificate)?;
+        let not_after = chain.first().and_then(not_after);
         let key = private_key(&files.key, &contents.key)?;
         let verifier = match (&files.client_ca, &contents.client_ca) {
             (Some(path), Some(read)) => Some(verifier(path, read, provider)?),
@@ -227,18 +264,21 @@ impl Current {
         })?;
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         config.ticketer = tickets.clone();
-        Ok(Current { config: Arc::new(config), verifier })
+        Ok(Current { config: Arc::new(config), verifier, not_after })
     }
 
-    /// The names in a client's certificate.
-    fn names(&self, session: &ServerConnection) -> Option<Names> {
-        let (first, others) = session.peer_certificates()?.split_first()?;
+    /// The certificate of a client. It ends with the first of those that lead to its authority.
+    fn client_certificate(&self, session: &ServerConnection) -> Option<ClientCertificate> {
+        let chain = session.peer_certificates()?;
+        let (first, others) = chain.split_first()?;
         let verifier = self.verifier.as_ref()?;
         if session.handshake_kind() == Some(HandshakeKind::Resumed) {
             // It was verified when the session began, perhaps hours ago and for another authority.
             verifier.verify_client_cert(first, others, UnixTime::now()).ok()?;
         }
-        Some(names_in(first))
+        let ends: Option<Vec<Timestamp>> = chain.iter().map(not_after).collect();
+        let not_after = ends?.into_iter().min()?;
+        Some(ClientCertificate { names: names_in(first), not_after })
     }
 }
 
@@ -302,25 +342,6 @@ fn verifier(
         .allow_unauthenticated()
         .build();
     verifier.map_err(|error| refuse(error.to_string()))
-}
-
-/// The names that a certificate is for. One that cannot be read has none.
-fn names_in(certificate: &CertificateDer<'_>) -> Names {
-    let read = Certificate::from_der(certificate).ok();
-    let names = read.and_then(|it| Some(it.tbs_certificate.get::<SubjectAltName>().ok()??.1));
-    // One that looks like a name of another kind is left out, so that it cannot stand for it.
-    let text = |name: &GeneralName| match name {
-        GeneralName::DnsName(name) => {
-            Some(name.as_str().to_ascii_lowercase()).filter(|name| !name.contains([':', '@']))
-        }
-        GeneralName::UniformResourceIdentifier(uri) => {
-            Some(uri.as_str().to_owned()).filter(|uri| uri.contains(':'))
-        }
-        GeneralName::Rfc822Name(email) => Some(email.as_str().to_owned())
-            .filter(|email| email.contains('@') && !email.contains(':')),
-        _ => None,
-    };
-    names.iter().flat_map(|names| &names.0).filter_map(text).collect()
 }
 
 #[cfg(test)]

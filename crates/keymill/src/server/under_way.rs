@@ -14,18 +14,18 @@ use hyper::{Request, Response, Version};
 
 use super::activity::Order;
 use super::connection::Served;
-use crate::front::http::Body;
+use crate::front::http::{Body, Http};
 
 /// A request that was begun and is not finished, until this is dropped.
 pub(super) struct UnderWay {
-    served: Arc<Served>,
+    served: Arc<Served<Http>>,
     version: Version,
     is_answered: bool,
 }
 
 impl UnderWay {
     /// Begins a request.
-    pub(super) fn begin(served: &Arc<Served>, version: Version) -> UnderWay {
+    pub(super) fn begin(served: &Arc<Served<Http>>, version: Version) -> UnderWay {
         served.activity.request_started(version == Version::HTTP_2);
         UnderWay { served: served.clone(), version, is_answered: false }
     }
@@ -61,7 +61,7 @@ impl Drop for UnderWay {
 
 /// The front as a request under way asks it: the length of the body is noted on the way.
 pub(super) struct Front<'a> {
-    served: &'a Served,
+    served: &'a Served<Http>,
 }
 
 impl Front<'_> {
@@ -70,7 +70,7 @@ impl Front<'_> {
         if let Some(len) = request.body().size_hint().exact() {
             self.served.activity.body_announced(len);
         }
-        self.served.http.answer_now(request)
+        self.served.front.answer_now(request)
     }
 
     /// Answers a request.
@@ -78,7 +78,7 @@ impl Front<'_> {
         &self,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Infallible> {
-        self.served.http.answer(request).await
+        self.served.front.answer(request).await
     }
 }
 

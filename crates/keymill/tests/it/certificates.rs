@@ -2,16 +2,20 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keymill::server::TlsFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     SanType,
 };
-use rustls::crypto::ring;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion,
+};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -43,11 +47,22 @@ impl Authority {
         self.sign(&CertificateParams::new(vec!["localhost".to_owned()]).unwrap())
     }
 
+    /// The same, which ends after so many seconds; before, where they are negative.
+    pub(crate) fn server_for(&self, seconds: i64) -> Pair {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        end_after(&mut params, seconds);
+        self.sign(&params)
+    }
+
     /// A certificate for a client of these names.
     pub(crate) fn client(&self, names: Vec<SanType>) -> Pair {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.subject_alt_names = names;
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(&client_params(names))
+    }
+
+    /// The same, which ends after so many seconds.
+    pub(crate) fn client_for(&self, names: Vec<SanType>, seconds: i64) -> Pair {
+        let mut params = client_params(names);
+        end_after(&mut params, seconds);
         self.sign(&params)
     }
 
@@ -55,6 +70,19 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
         Pair { certificate, key: key.serialize_pem() }
+    }
+
+    /// What clients connect with that trust it, and whatever else.
+    pub(crate) fn careless_connector(&self) -> TlsConnector {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Arc::new(Careless(provider.clone()));
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        TlsConnector::from(Arc::new(config))
     }
 
     /// What clients that trust it connect with, in these versions of TLS.
@@ -80,6 +108,60 @@ impl Authority {
         };
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         TlsConnector::from(Arc::new(config))
+    }
+}
+
+fn client_params(names: Vec<SanType>) -> CertificateParams {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.subject_alt_names = names;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
+}
+
+fn end_after(params: &mut CertificateParams, seconds: i64) {
+    let end = jiff::Timestamp::now().as_second() + seconds;
+    let since_1970 = Duration::from_secs(end.unsigned_abs());
+    params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_1970;
+}
+
+/// Accepts every certificate: also one that has ended.
+#[derive(Debug)]
+struct Careless(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Careless {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

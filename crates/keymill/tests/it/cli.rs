@@ -1,19 +1,25 @@
 //! The command line, as a person or a script meets it.
 
 mod advance;
+mod asking;
 mod digest;
 mod greeting;
 mod growth;
 mod imports;
+mod listed_tokens;
 mod listeners;
 mod manual;
+mod mistyped;
 mod moving;
 mod names;
 mod origins;
 mod output;
 mod paths;
+mod reload;
 mod secretless;
+mod secrets;
 mod serve;
+mod server_mode;
 mod settings;
 mod spaces;
 mod stores;

@@ -8,29 +8,21 @@ mod places;
 mod proxies;
 mod stop;
 mod tls;
+mod tls_health;
 
 use std::time::Duration;
 
 use keymill::server::ServerLimits;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::http::Instance;
 
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_its_place() {
-    let limits = ServerLimits {
-        connections_max: 1,
-        idle_time_max: Duration::from_millis(200),
-        ..ServerLimits::default()
-    };
-    let instance = Instance::start_with(limits).await;
+    let instance = Instance::start_with(one_place()).await;
     let mut deaf = TcpStream::connect(instance.address).await.unwrap();
-    let request = "POST /v1/spaces/default/keys?count=100000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    // More than the buffers between take.
-    for _ in 0..50 {
-        deaf.write_all(request.as_bytes()).await.unwrap();
-    }
+    ask_for_too_much(&mut deaf).await;
     let other = async { while instance.call("GET", "/get-key").await.status != 200 {} };
     let other = tokio::time::timeout(Duration::from_secs(10), other);
     other.await.expect("the place is free again");
@@ -170,6 +162,24 @@ async fn a_stop_answers_what_is_under_way_and_gives_leases_back() {
 }
 
 const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// Limits with a place for one connection, which it soon loses.
+fn one_place() -> ServerLimits {
+    ServerLimits {
+        connections_max: 1,
+        idle_time_max: Duration::from_millis(200),
+        ..ServerLimits::default()
+    }
+}
+
+/// Asks for more than the buffers between take.
+async fn ask_for_too_much(stream: &mut (impl AsyncWrite + Unpin)) {
+    let request = "POST /v1/spaces/default/keys?count=100000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for _ in 0..50 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+    }
+    stream.flush().await.unwrap();
+}
 
 /// What comes until the server closes, or resets, the connection. Fails when it does neither.
 async fn read_to_end(stream: &mut TcpStream) -> String {

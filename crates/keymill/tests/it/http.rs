@@ -1,5 +1,7 @@
 //! The HTTP front on a true server, in this process, on a port of its own.
 
+mod administration;
+mod advancing;
 mod aliases;
 mod ask;
 mod audit;
@@ -14,12 +16,14 @@ mod instance;
 mod limits;
 mod lists;
 mod methods;
+mod moving;
 mod over_http2;
 mod pieces;
 mod requests;
-mod rights;
+pub(crate) mod rights;
 mod spaces;
 mod take;
+mod tokens;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use keymill_engine::instance::Instance;
 use keymill_engine::internals::store::{
     Admin, Beat, Confirm, Confirmed, Finding, Floor, GiveBack, Grant, History, InstancePage,
-    InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Lengths, Mark, Place,
-    Pulse, Snapshots, Store, StoreError, Window, WindowAsk, WindowRelease, Windows,
+    InstanceRecord, Instances, LeaseAsk, LeasePage, LeaseRecord, Leases, Lengths, Mark, Pulse,
+    Snapshots, Store, StoreDescription, StoreError, Window, WindowAsk, WindowRelease, Windows,
 };
 
 use crate::Fault;
@@ -180,14 +180,14 @@ impl Snapshots for FaultyStore {
         self.real.snapshots.confirm(what).await
     }
 
-    async fn unplaced(
+    async fn names_without_ordinal(
         &self,
         space: &str,
         reached: Mark,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        self.real.snapshots.unplaced(space, reached, after, limit).await
+        self.real.snapshots.names_without_ordinal(space, reached, after, limit).await
     }
 }
 
@@ -253,7 +253,7 @@ impl Admin for FaultyStore {
         self.real.admin.check().await
     }
 
-    fn place(&self) -> Place {
-        self.real.admin.place()
+    fn describe(&self) -> StoreDescription {
+        self.real.admin.describe()
     }
 }

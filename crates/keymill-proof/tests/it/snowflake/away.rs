@@ -1,12 +1,12 @@
 //! The store away for longer than a window: IDs go on as long as the window lasts, then callers are
 //! refused, and all is well by itself once the store is back.
 
-use keymill_proof::Server;
-use keymill_proof::backend::Kind;
+use keymill_proof::Deployment;
+use keymill_proof::backend::{Kind, unless_missing};
 use keymill_proof::proxy::{Fault, Proxy};
 
-use super::super::{eventually, is_problem};
-use super::{Layout, Received, backend, gives, has_problem, instance, is_well, make, refusal};
+use super::super::{eventually, has_problem, is_problem, is_well};
+use super::{Layout, gives, instance, make, refusal};
 
 const LAYOUT: Layout = Layout { worker_bits: 1 };
 const WINDOW_SECONDS: u64 = 3;
@@ -23,28 +23,23 @@ fn ids_go_on_within_the_window_while_redis_is_away() {
 
 #[test]
 fn ids_go_on_within_the_window_while_postgres_does_not_answer() {
-    let Some(backend) = backend(Kind::Postgres) else { return };
-    let url = backend.url();
-    let port = url.rsplit_once(':').unwrap().1.split('/').next().unwrap();
-    let proxy = Proxy::start(port.parse().unwrap());
-    let through = url.replace(&format!(":{port}"), &format!(":{}", proxy.port()));
+    let Some(backend) = unless_missing(Kind::Postgres.start()) else { return };
+    let (proxy, through) = Proxy::before(&backend.url());
     let set = |away| proxy.set(if away { Fault::Stall } else { Fault::None });
-    check("PostgreSQL, stalled", &through, set);
+    check("PostgreSQL, stalled", &Deployment::on(through), set);
 }
 
 fn check_killed(kind: Kind) {
-    let Some(mut backend) = backend(kind) else { return };
-    let url = backend.url();
+    let Some(mut backend) = unless_missing(kind.start()) else { return };
+    let deployment = Deployment::on(backend.url());
     let set = |away| if away { backend.kill() } else { backend.start() };
-    check(&format!("{kind:?}, killed"), &url, set);
+    check(&format!("{kind:?}, killed"), &deployment, set);
 }
 
-fn check(name: &str, store: &str, mut set_away: impl FnMut(bool)) {
-    let folder = tempfile::tempdir().unwrap();
-    let start = |data_dir| Server::start(&instance(store, folder.path(), data_dir));
-    let servers = ["d0", "d1"].map(start);
+fn check(name: &str, deployment: &Deployment, mut set_away: impl FnMut(bool)) {
+    let servers = ["d0", "d1"].map(|data_dir| instance(deployment, data_dir).start());
     make(&servers[0], LAYOUT, WINDOW_SECONDS);
-    let mut received = Received::new(LAYOUT);
+    let mut received = LAYOUT.received();
     // Twice: the second time with windows that were got after the first.
     for _ in 0..2 {
         for server in &servers {

@@ -4,17 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use keymill_proof::backend::{Kind, Missing, skip};
-use keymill_proof::{Client, Server, ServerSpec};
+use keymill_proof::backend::{Kind, Missing, unless_missing};
+use keymill_proof::{Caller, Deployment, Fleet, Load, Server, ServerSpec};
 
 use super::super::eventually;
-use super::{
-    End, Layout, Received, SPACE, backend, gives, highest_end, instance, make, metric, sqlite,
-    turned_away,
-};
+use super::{Layout, SPACE, gives, highest_end, ids, instance, make, metric, turned_away};
 
 const WINDOW: Duration = Duration::from_secs(1);
 /// What the clock is set to, one after another, from the right time on: back by a millisecond, by a
@@ -28,18 +24,17 @@ const FUTURE_MAX: Duration = Duration::from_secs(10);
 
 #[test]
 fn ids_go_on_in_their_order_while_the_clock_is_set_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
     // The clock that windows are measured by is the one that is set: a worker whose window lies
     // ahead of it is left, and another leased.
-    let workers = check_changes("SQLite", &sqlite(folder.path()));
+    let workers = check_changes("SQLite", &Deployment::sqlite());
     assert!(workers.is_none_or(|workers| workers.len() > 1), "no other worker was leased");
 }
 
 #[test]
 fn ids_go_on_in_their_order_while_the_clock_is_set_on_postgres() {
-    let Some(backend) = backend(Kind::Postgres) else { return };
+    let Some(deployment) = Deployment::on_server(Kind::Postgres) else { return };
     // Only the clock of the instance is set, which windows do not depend on.
-    let workers = check_changes("PostgreSQL", &backend.url());
+    let workers = check_changes("PostgreSQL", &deployment);
     assert!(workers.is_none_or(|workers| workers.len() == 1), "another worker was leased");
 }
 
@@ -54,93 +49,68 @@ fn a_host_a_year_ahead_takes_nothing_of_the_future_on_etcd() {
 }
 
 /// Sets the clock of an instance under a caller who takes IDs all the time; the workers it used.
-fn check_changes(name: &str, store: &str) -> Option<BTreeSet<u64>> {
+fn check_changes(name: &str, deployment: &Deployment) -> Option<BTreeSet<u64>> {
     let layout = Layout { worker_bits: 3 };
-    let folder = tempfile::tempdir().unwrap();
-    let clock = HostClock::new(folder.path(), "+0").map_err(|missing| skip(&missing)).ok()?;
-    let Host { server, .. } = &clock.start(instance(store, folder.path(), "d0"));
-    make(server, layout, WINDOW.as_secs());
-    let (given, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-    let mut received = std::thread::scope(|scope| {
-        let _end = End(&ended);
-        let client = Client::new(server.address());
-        let caller = scope.spawn(|| call(client, Received::new(layout), &given, &ended));
+    let clock = unless_missing(HostClock::new(deployment.folder(), "+0"))?;
+    let Host { fleet, .. } = &clock.start(instance(deployment, "d0"));
+    make(&fleet.hold(0), layout, WINDOW.as_secs());
+    let caller = Caller::http(SPACE).of(0).takes(50).rests(Duration::from_millis(1));
+    let received = Load::of([caller]).received(layout.received()).run(fleet, |run| {
         let goes_on = |after: &str| {
-            let (before, begin) = (given.load(Ordering::SeqCst), Instant::now());
+            let (before, begin) = (run.received().acknowledged, Instant::now());
             // Until the window has ended that was held before.
             eventually(&format!("IDs come after {after}"), || {
-                begin.elapsed() > WINDOW * 3 / 2 && given.load(Ordering::SeqCst) > before + 20
+                begin.elapsed() > WINDOW * 3 / 2 && run.received().acknowledged > before + 20
             });
         };
         goes_on("the start");
         for offset in CHANGES {
-            let before = jumps(server);
+            let before = jumps(&fleet.hold(0));
             clock.set(offset);
-            eventually(&format!("{offset} is counted"), || jumps(server) > before);
+            eventually(&format!("{offset} is counted"), || jumps(&fleet.hold(0)) > before);
             goes_on(offset);
         }
-        ended.store(true, Ordering::SeqCst);
-        caller.join().unwrap()
     });
+    let server = fleet.hold(0);
     println!("{}", server.log_with("the clock of this host was changed"));
-    let workers = received.ids.iter().map(|id| layout.worker(*id)).collect();
-    received.check(&format!("{name}, {} jumps noticed", jumps(server)));
-    Some(workers)
+    println!("{} jumps noticed", jumps(&server));
+    received.check(name);
+    // Until another worker is leased.
+    received.check_answered(&["503"]);
+    Some(ids(&received).map(|id| layout.worker(id)).collect())
 }
 
 fn jumps(server: &Server) -> u64 {
     metric(server, "keymill_clock_jumps_total").unwrap()
 }
 
-/// Takes IDs all the time.
-fn call(
-    mut client: Client,
-    mut received: Received,
-    given: &AtomicU64,
-    ended: &AtomicBool,
-) -> Received {
-    while !ended.load(Ordering::SeqCst) {
-        let answer = received.take(&mut client, SPACE, 50).unwrap();
-        // Until another worker is leased.
-        assert!([200, 503].contains(&answer.status), "{}", answer.text());
-        given.fetch_add(u64::from(answer.status == 200), Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    received
-}
-
 fn check_year_ahead(kind: Kind) {
     let layout = Layout { worker_bits: 1 };
-    let Some(backend) = backend(kind) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let clock = match HostClock::new(folder, "+366d") {
-        Ok(clock) => clock,
-        Err(missing) => return skip(&missing),
-    };
-    let spec = |data_dir| instance(&backend.url(), folder, data_dir);
-    let mut ahead = clock.start(spec("ahead"));
-    let right = Server::start(&spec("right"));
+    let Some(deployment) = Deployment::on_server(kind) else { return };
+    let Some(clock) = unless_missing(HostClock::new(deployment.folder(), "+366d")) else { return };
+    let host = clock.start(instance(&deployment, "ahead"));
+    let mut ahead = host.fleet.hold(0);
+    let right = instance(&deployment, "right").start();
     make(&right, layout, LONG_WINDOW.as_secs());
-    let mut received = Received::new(layout);
+    let mut received = layout.received();
     // Until windows were extended.
     let begin = Instant::now();
     while begin.elapsed() < LONG_WINDOW / 2 {
-        for server in [&ahead.server, &right] {
+        for server in [&*ahead, &right] {
             eventually("it gives IDs", || gives(&mut received, server, 100));
         }
     }
-    let until = layout.ms(received.highest());
+    let until = layout.ms(ids(&received).max().unwrap());
     assert!(until <= future_max(), "{until} is the time of an ID");
     let until = Layout::ms_of_tick(highest_end(&right));
     assert!(until <= future_max(), "{until} is the end of a window");
-    let years = [&ahead.server, &right].map(year_of);
+    let years = [&*ahead, &right].map(year_of);
     assert!(years[0] > years[1], "{years:?}: its clock is not ahead");
 
     // Its worker is not lost with it.
-    let third = Server::start(&spec("third"));
+    let third = instance(&deployment, "third").start();
     turned_away(&mut received, &third);
-    ahead.server.kill();
+    ahead.kill();
     eventually("its worker is free", || gives(&mut received, &third, 100));
     eventually("the other has its own", || gives(&mut received, &right, 100));
     received.check(&format!("{kind:?}, one host a year ahead"));
@@ -168,7 +138,7 @@ struct HostClock {
 
 /// A server on a host whose clock can be set.
 struct Host {
-    server: Server,
+    fleet: Fleet,
     // After the server.
     _traces: Traces,
 }
@@ -200,8 +170,9 @@ impl HostClock {
             .env("FAKETIME_TIMESTAMP_FILE", self.file.display().to_string())
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        let server = Server::start(&spec);
-        Host { _traces: Traces(server.pid()), server }
+        let fleet = Fleet::start([spec]);
+        let traces = Traces(fleet.hold(0).pid());
+        Host { fleet, _traces: traces }
     }
 }
 

@@ -2,38 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use keymill_proof::Server;
 use keymill_proof::backend::Kind;
+use keymill_proof::{Deployment, Received, Server};
 
-use super::super::{eventually, get, is_problem};
-use super::{Layout, Received, backend, gives, instance, is_well, make, sqlite, turned_away};
+use super::super::{eventually, get, is_problem, is_well};
+use super::{Layout, gives, ids, instance, make, turned_away};
 
 const LAYOUT: Layout = Layout { worker_bits: 3 };
 const WINDOW_SECONDS: u64 = 3;
 
 #[test]
 fn a_ninth_instance_is_refused_until_a_worker_is_free_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    check("SQLite", &sqlite(folder.path()));
+    check("SQLite", &Deployment::sqlite());
 }
 
 #[test]
 fn a_ninth_instance_is_refused_until_a_worker_is_free_on_postgres() {
-    if let Some(backend) = backend(Kind::Postgres) {
-        check("PostgreSQL", &backend.url());
+    if let Some(deployment) = Deployment::on_server(Kind::Postgres) {
+        check("PostgreSQL", &deployment);
     }
 }
 
-fn check(name: &str, store: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let start = |number: u64| Server::start(&instance(store, folder.path(), &format!("d{number}")));
+fn check(name: &str, deployment: &Deployment) {
+    let start = |number: u64| instance(deployment, &format!("d{number}")).start();
     let mut servers: Vec<Server> = (0..LAYOUT.workers()).map(start).collect();
     make(&servers[0], LAYOUT, WINDOW_SECONDS);
-    let mut received = Received::new(LAYOUT);
+    let mut received = LAYOUT.received();
     for server in &servers {
         eventually("it has a worker", || gives(&mut received, server, 100));
     }
-    let workers: BTreeSet<u64> = received.ids.iter().map(|id| LAYOUT.worker(*id)).collect();
+    let workers: BTreeSet<u64> = ids(&received).map(|id| LAYOUT.worker(id)).collect();
     assert_eq!(workers, (0..LAYOUT.workers()).collect(), "each has a worker of its own");
 
     let ninth = start(8);

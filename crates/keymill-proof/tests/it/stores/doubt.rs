@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use keymill_proof::backend::{Backend, Kind};
+use keymill_proof::backend::Kind;
 use keymill_proof::proxy::{Fault, Proxy};
-use keymill_proof::{Answer, Client, Server};
+use keymill_proof::{Client, Deployment, Received, Server};
 
-use super::super::{Received, eventually, get, put, take};
+use super::super::{eventually, get, gives, json, number, put, quiet, take};
 use super::serve::on_every_server;
-use super::{backend, quiet};
 
 /// Longer than a caller waits for keys, shorter than anything without a limit.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -21,13 +20,13 @@ on_every_server! {
 }
 
 fn an_answer_that_is_lost_burns_what_it_granted_and_little_more(kind: Kind) {
-    let Some(backend) = backend(kind) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (proxy, through) = proxied(&*backend);
-    let direct = Server::start(&quiet(&backend.url(), folder.path(), "direct"));
+    let Some(deployment) = Deployment::on_server(kind) else { return };
+    let (proxy, through) = Proxy::before(deployment.store());
+    let through = Deployment::on(through);
+    let direct = quiet(&deployment, "direct").start();
     let size = format!(r#"{{"lease_size_min": {LEASE_SIZE}, "lease_size_max": {LEASE_SIZE}}}"#);
     put(&direct, "links", &size);
-    let server = Server::start(&quiet(&through, folder.path(), "through"));
+    let server = quiet(&through, "through").start();
     let mut received = Received::default();
     received.add(&take(&server, "links", 10));
 
@@ -49,14 +48,11 @@ fn an_answer_that_is_lost_burns_what_it_granted_and_little_more(kind: Kind) {
             }
         }
         proxy.set(Fault::None);
-        eventually("keys come again", || {
-            let answer = take(&server, "links", 1);
-            answer.status == 200 && received.add(&answer) == 1
-        });
+        eventually("keys come again", || gives(&mut received, &server, "links", 1));
     }
     assert!(slowest < ANSWER_MAX, "an answer took {slowest:?}");
     assert!(proxy.struck() >= 2, "{} answers were lost", proxy.struck());
-    let drawn = received.keys.len() as u64;
+    let drawn = received.len() as u64;
     received.add(&take(&direct, "links", 3_000));
 
     // What was granted to the one behind the proxy, and neither drawn nor at hand, is burned.
@@ -64,7 +60,7 @@ fn an_answer_that_is_lost_burns_what_it_granted_and_little_more(kind: Kind) {
     let (mut leases, mut at_hand) = (Vec::new(), 0);
     eventually("nothing is on its way", || {
         let before = self::leases(&direct, &server);
-        at_hand = number(&get(&server, "/v1/spaces/links"), "at_hand");
+        at_hand = number(&json(&get(&server, "/v1/spaces/links"))["at_hand"]);
         leases = self::leases(&direct, &server);
         leases == before
     });
@@ -83,12 +79,12 @@ fn an_answer_that_is_lost_burns_what_it_granted_and_little_more(kind: Kind) {
 }
 
 fn an_instance_paused_in_a_transaction_stops_nobody_for_long(kind: Kind) {
-    let Some(backend) = backend(kind) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (proxy, through) = proxied(&*backend);
-    let direct = Server::start(&quiet(&backend.url(), folder.path(), "direct"));
+    let Some(deployment) = Deployment::on_server(kind) else { return };
+    let (proxy, through) = Proxy::before(deployment.store());
+    let through = Deployment::on(through);
+    let direct = quiet(&deployment, "direct").start();
     put(&direct, "links", r#"{"lease_size_min": 1000, "lease_size_max": 1000}"#);
-    let paused = Server::start(&quiet(&through, folder.path(), "through"));
+    let paused = quiet(&through, "through").start();
     let mut received = Received::default();
     received.add(&take(&paused, "links", 10));
 
@@ -119,24 +115,11 @@ fn an_instance_paused_in_a_transaction_stops_nobody_for_long(kind: Kind) {
 
     proxy.set(Fault::None);
     paused.resume();
-    eventually("it goes on by itself", || {
-        let answer = take(&paused, "links", 100);
-        answer.status == 200 && received.add(&answer) == 100
-    });
+    eventually("it goes on by itself", || gives(&mut received, &paused, "links", 100));
     for _ in 0..30 {
         received.add(&take(&direct, "links", 100));
         received.add(&take(&paused, "links", 100));
     }
-}
-
-/// A proxy to a server, and the URL through it.
-fn proxied(backend: &dyn Backend) -> (Proxy, String) {
-    let url = backend.url();
-    let after = url.rsplit_once(':').unwrap().1;
-    let port = after.split('/').next().unwrap();
-    let proxy = Proxy::start(port.parse().unwrap());
-    let through = url.replace(&format!(":{port}"), &format!(":{}", proxy.port()));
-    (proxy, through)
 }
 
 /// What the request that commits a lease contains.
@@ -154,20 +137,8 @@ fn commit_of(kind: Kind) -> &'static str {
 
 /// The sizes of all leases of an instance, as another one knows them.
 fn leases(witness: &Server, of: &Server) -> Vec<u64> {
-    let listed = get(witness, "/v1/leases?space=links&limit=1000");
-    let listed: serde_json::Value = serde_json::from_str(listed.text()).unwrap();
+    let listed = json(&get(witness, "/v1/leases?space=links&limit=1000"));
     let leases = listed["leases"].as_array().unwrap().iter();
     let leases = leases.filter(|lease| lease["holder"]["pid"] == of.pid());
-    let size = |lease: &serde_json::Value| value(&lease["end"]) - value(&lease["start"]);
-    leases.map(size).collect()
-}
-
-fn number(answer: &Answer, field: &str) -> u64 {
-    let all: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
-    value(&all[field])
-}
-
-/// A number, which may be written as a string.
-fn value(json: &serde_json::Value) -> u64 {
-    json.as_u64().or_else(|| json.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{json}"))
+    leases.map(|lease| number(&lease["end"]) - number(&lease["start"])).collect()
 }

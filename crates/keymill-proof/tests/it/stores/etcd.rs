@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use keymill_proof::backend::{Backend, Etcd, Member, skip};
-use keymill_proof::{Server, ServerSpec};
+use keymill_proof::backend::{Backend, Etcd, Member, unless_missing};
+use keymill_proof::{Deployment, Received, Server};
 use serde_json::Value;
 
-use super::super::{Received, eventually, get, is_problem, put, take};
-use super::{fails, has_problem, is_ready, keymill, succeeds, watchful};
+use super::super::{
+    eventually, get, gives, has_problem, is_problem, is_well, json, put, take, watchful,
+};
 
 /// Signs of life, as etcd is asked for them: from `/keymill/alive/` to `/keymill/alive0`.
 const SIGNS: &str =
@@ -19,13 +20,9 @@ const TRANSACTIONS: &str = "grpc_server_started_total{grpc_method=\"Txn\",\
 
 #[test]
 fn three_members_bear_the_loss_of_one_and_say_when_it_is_two() {
-    let mut etcd = match Etcd::start(3) {
-        Ok(etcd) => etcd,
-        Err(missing) => return skip(&missing),
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let start = |number| Server::start(&watchful(&etcd.url(), folder.path(), number));
-    let servers = ["d0", "d1", "d2"].map(start);
+    let Some(mut etcd) = unless_missing(Etcd::start(3)) else { return };
+    let deployment = Deployment::on(etcd.url());
+    let servers = ["d0", "d1", "d2"].map(|name| watchful(&deployment, name).start());
     put(&servers[0], "small", r#"{"lease_size_min": 50, "lease_size_max": 50}"#);
     put(&servers[0], "large", r#"{"lease_size_min": 100000}"#);
     let mut received = Received::default();
@@ -36,10 +33,7 @@ fn three_members_bear_the_loss_of_one_and_say_when_it_is_two() {
     let work = |received: &mut Received| {
         for turn in 0..60 {
             let server = &servers[turn % 3];
-            eventually("keys come", || {
-                let answer = take(server, "small", 25);
-                answer.status == 200 && received.add(&answer) == 25
-            });
+            eventually("keys come", || gives(received, server, "small", 25));
         }
     };
     work(&mut received);
@@ -73,24 +67,20 @@ fn three_members_bear_the_loss_of_one_and_say_when_it_is_two() {
     assert_eq!(granted.status, 503, "{}", granted.text());
     etcd.members[leader].start();
     etcd.members[(leader + 1) % 3].start();
-    etcd.members.iter().for_each(keymill_proof::backend::Member::await_healthy);
+    etcd.members.iter().for_each(Member::await_healthy);
     work(&mut received);
     for server in &servers {
-        eventually("all is well again", || is_ready(server));
+        eventually("all is well again", || is_well(server));
     }
-    println!("{} keys, none twice", received.keys.len());
+    println!("{} keys, none twice", received.len());
 }
 
 #[test]
 fn heartbeats_of_an_idle_instance_leave_no_history_in_etcd() {
-    let etcd = match Etcd::start(1) {
-        Ok(etcd) => etcd,
-        Err(missing) => return skip(&missing),
-    };
+    let Some(etcd) = unless_missing(Etcd::start(1)) else { return };
     let member = &etcd.members[0];
-    let folder = tempfile::tempdir().unwrap();
-    let spec = ServerSpec::keymill_on(&etcd.url(), folder.path(), "d0");
-    let server = Server::start(&spec.env("KEYMILL_LIMITS_HEARTBEAT_SECONDS", "0.02"));
+    let deployment = Deployment::on(etcd.url());
+    let server = deployment.server("d0").heartbeat(0.02).start();
     let address = server.address().to_string();
     eventually("it is on record", || get(&server, "/v1/instances").text().contains(&address));
     let before = revision(member);
@@ -107,14 +97,11 @@ fn heartbeats_of_an_idle_instance_leave_no_history_in_etcd() {
 
 #[test]
 fn an_instance_whose_sign_of_life_has_ended_goes_on_and_is_seen_again() {
-    let etcd = match Etcd::start(1) {
-        Ok(etcd) => etcd,
-        Err(missing) => return skip(&missing),
-    };
+    let Some(etcd) = unless_missing(Etcd::start(1)) else { return };
     let member = &etcd.members[0];
-    let folder = tempfile::tempdir().unwrap();
-    let mut paused = Server::start(&watchful(&etcd.url(), folder.path(), "paused"));
-    let witness = Server::start(&watchful(&etcd.url(), folder.path(), "witness"));
+    let deployment = Deployment::on(etcd.url());
+    let [mut paused, witness] =
+        ["paused", "witness"].map(|name| watchful(&deployment, name).start());
     put(&paused, "links", r#"{"lease_size_min": 10000, "lease_size_max": 10000}"#);
     let mut received = Received::default();
     received.add(&take(&paused, "links", 10));
@@ -139,10 +126,7 @@ fn an_instance_whose_sign_of_life_has_ended_goes_on_and_is_seen_again() {
     eventually("it shows that it lives again", || signs(member) == 2);
     eventually("it is seen again", || listed(&witness, &paused)["seen_at"] != silent["seen_at"]);
     for _ in 0..20 {
-        eventually("keys come", || {
-            let answer = take(&paused, "links", 1_000);
-            answer.status == 200 && received.add(&answer) == 1_000
-        });
+        eventually("keys come", || gives(&mut received, &paused, "links", 1_000));
     }
 
     // One that stops says so itself, and its sign is gone at once.
@@ -154,21 +138,17 @@ fn an_instance_whose_sign_of_life_has_ended_goes_on_and_is_seen_again() {
 
 #[test]
 fn a_full_etcd_is_refused_and_the_check_says_what_to_do() {
-    let etcd = match Etcd::with_quota(16 << 20) {
-        Ok(etcd) => etcd,
-        Err(missing) => return skip(&missing),
-    };
+    let Some(etcd) = unless_missing(Etcd::with_quota(16 << 20)) else { return };
     let member = &etcd.members[0];
-    let folder = tempfile::tempdir().unwrap();
-    let data_dir = folder.path().join("cli");
-    let check = || keymill(&etcd.url(), &data_dir, &["store", "check", "--json"]);
-    let server = Server::start(&watchful(&etcd.url(), folder.path(), "d0"));
+    let deployment = Deployment::on(etcd.url());
+    let check = ["store", "check", "--json"];
+    let server = watchful(&deployment, "d0").start();
     put(&server, "small", r#"{"lease_size_min": 50, "lease_size_max": 50}"#);
     put(&server, "large", r#"{"lease_size_min": 100000}"#);
     let mut received = Received::default();
     received.add(&take(&server, "small", 1));
     received.add(&take(&server, "large", 1));
-    let safe = succeeds(&check());
+    let safe = deployment.run("cli", &check);
     let found = finding(&safe, "alarms");
     assert!(found["verdict"] == "safe" && found["found"] == "none", "{found}");
     let found = finding(&safe, "database");
@@ -183,8 +163,8 @@ fn a_full_etcd_is_refused_and_the_check_says_what_to_do() {
     let alarms = || member.call("/v3/maintenance/alarm", "{}");
     eventually("the alarm is raised", || alarms().contains("NOSPACE"));
 
-    let output = check();
-    fails(&output);
+    let output = deployment.command("cli", &check);
+    assert!(!output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
     let found = finding(&said, "alarms");
     assert!(found["verdict"] == "unsafe" && is_said(&found["found"], "NOSPACE"), "{found}");
@@ -194,7 +174,7 @@ fn a_full_etcd_is_refused_and_the_check_says_what_to_do() {
     let found = finding(&said, "database");
     assert!(found["verdict"] == "warning", "{found}");
     assert!(is_said(&found["wanted"], "--auto-compaction-retention"), "{found}");
-    let refusal = fails(&keymill(&etcd.url(), &data_dir, &["take"]));
+    let refusal = deployment.run_in_vain("cli", &["take"]);
     assert!(refusal.contains("NOSPACE"), "{refusal}");
     // What is leased is served all the same.
     assert_eq!(received.drain(server.address(), "small", 5).status, 503);
@@ -203,40 +183,37 @@ fn a_full_etcd_is_refused_and_the_check_says_what_to_do() {
     let compact = format!(r#"{{"revision":"{}","physical":true}}"#, revision(member));
     member.call("/v3/kv/compaction", &compact);
     member.call("/v3/maintenance/defragment", "{}");
-    let raised = json(&alarms());
+    let raised = body(&alarms());
     let raised_by = raised["alarms"][0]["memberID"].as_str().unwrap();
     let disarm = r#"{"action":"DEACTIVATE","alarm":"NOSPACE","memberID":""#;
     member.call("/v3/maintenance/alarm", &format!(r#"{disarm}{raised_by}"}}"#));
-    let safe = succeeds(&check());
+    let safe = deployment.run("cli", &check);
     assert!(!safe.contains("\"unsafe\""), "{safe}");
-    eventually("keys come again", || {
-        let answer = take(&server, "small", 5);
-        answer.status == 200 && received.add(&answer) == 5
-    });
+    eventually("keys come again", || gives(&mut received, &server, "small", 5));
 }
 
-/// The body of an answer in JSON.
+/// The body of an answer of etcd's in JSON.
 #[track_caller]
-fn json(answer: &str) -> Value {
+fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap()
 }
 
 /// The revision that etcd has come to.
 fn revision(member: &Member) -> u64 {
-    let answer = json(&member.call("/v3/kv/range", SIGNS));
+    let answer = body(&member.call("/v3/kv/range", SIGNS));
     answer["header"]["revision"].as_str().unwrap().parse().unwrap()
 }
 
 /// How many instances show that they live.
 fn signs(member: &Member) -> usize {
-    json(&member.call("/v3/kv/range", SIGNS))["kvs"].as_array().map_or(0, Vec::len)
+    body(&member.call("/v3/kv/range", SIGNS))["kvs"].as_array().map_or(0, Vec::len)
 }
 
 /// An instance as another one lists it.
 #[track_caller]
 fn listed(witness: &Server, of: &Server) -> Value {
-    let all: Value = serde_json::from_str(get(witness, "/v1/instances").text()).unwrap();
+    let all = json(&get(witness, "/v1/instances"));
     let mut instances = all["instances"].as_array().unwrap().iter();
     instances.find(|instance| instance["pid"] == of.pid()).unwrap().clone()
 }

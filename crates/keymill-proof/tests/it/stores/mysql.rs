@@ -1,18 +1,13 @@
 //! MySQL and MariaDB: servers whose settings change what statements mean, and a switchover from one
 //! server to another whose connections stay open.
 
-use std::collections::HashSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use keymill_proof::backend::{Backend, MariaDb, Missing, Mysql, skip};
-use keymill_proof::{Client, Server};
+use keymill_proof::backend::{Backend, MariaDb, Missing, Mysql, unless_missing};
+use keymill_proof::{Caller, Deployment, Fleet, Load, Received};
 
-use super::super::{Received, eventually, get, put, take};
-use super::{is_ready, keymill, quiet, succeeds, watchful};
+use super::super::{eventually, get, is_well, put, quiet, take, watchful};
+use super::{await_more, import_used};
 
 /// Keys that are numbers, so that it is known which will come.
 const TICKETS: &str = r#"{"kind": "sequential", "alphabet": "decimal", "length": 9,
@@ -23,33 +18,31 @@ const RESUMED_MAX: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_limit_that_the_server_sets_hides_no_key_in_use_on_mariadb() {
-    match MariaDb::start() {
-        Ok(server) => check_limit(&server.url(), |statements| server.sql(statements)),
-        Err(missing) => skip(&missing),
+    if let Some(server) = unless_missing(MariaDb::start()) {
+        check_limit(&server.url(), |statements| server.sql(statements));
     }
 }
 
 #[test]
 fn a_limit_that_the_server_sets_hides_no_key_in_use_on_mysql9() {
-    match Mysql::start() {
-        Ok(server) => check_limit(&server.url(), |statements| server.sql(statements)),
-        Err(missing) => skip(&missing),
+    if let Some(server) = unless_missing(Mysql::start()) {
+        check_limit(&server.url(), |statements| server.sql(statements));
     }
 }
 
 fn check_limit(url: &str, sql: impl Fn(&str) -> String) {
     // Before keymill connects for the first time: the schema is made under it too.
     sql("SET GLOBAL sql_select_limit = 5, GLOBAL time_zone = '+05:00'");
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&watchful(url, folder.path(), "d0"));
+    let deployment = Deployment::on(url);
+    let server = watchful(&deployment, "d0").start();
     put(&server, "tickets", TICKETS);
-    let in_use: HashSet<String> = (0..2_000).map(ticket).collect();
-    import(url, folder.path(), in_use.iter());
+    let in_use: Vec<String> = (0..2_000).map(ticket).collect();
+    import_used(&deployment, &in_use);
     let mut received = Received::default();
     for _ in 0..20 {
         received.add(&take(&server, "tickets", 50));
     }
-    let both: Vec<_> = received.keys.intersection(&in_use).collect();
+    let both: Vec<_> = in_use.iter().filter(|key| received.contains(key)).collect();
     assert!(both.is_empty(), "{} keys in use were handed out: {both:?}", both.len());
     // Nor does it hide a keyspace, or the way back to one after a new start.
     let names: Vec<String> = (0..8).map(|number| format!("more-{number}")).collect();
@@ -57,7 +50,7 @@ fn check_limit(url: &str, sql: impl Fn(&str) -> String) {
         put(&server, name, "{}");
     }
     drop(server);
-    let again = Server::start(&quiet(url, folder.path(), "d0"));
+    let again = quiet(&deployment, "d0").start();
     let listed = get(&again, "/v1/spaces");
     for name in &names {
         assert!(
@@ -85,67 +78,45 @@ fn a_switchover_goes_unnoticed_for_an_administrator_too() {
 }
 
 fn check_switchover(user: &str, make_user: &str) {
-    let (old, new) = match pair() {
-        Ok(pair) => pair,
-        Err(missing) => return skip(&missing),
-    };
+    let Some((old, new)) = unless_missing(pair()) else { return };
     old.sql(&format!("CREATE DATABASE keymill; {make_user}"));
     let both = format!("mysql://{user}@127.0.0.1:{},127.0.0.1:{}/keymill", old.port(), new.port());
-    let folder = tempfile::tempdir().unwrap();
-    let servers = ["d0", "d1"].map(|name| Server::start(&watchful(&both, folder.path(), name)));
-    put(&servers[0], "tickets", TICKETS);
+    let deployment = Deployment::on(both);
+    let fleet = Fleet::start(["d0", "d1"].map(|name| watchful(&deployment, name)));
+    put(&fleet.hold(0), "tickets", TICKETS);
     // Every tenth, further than the load gets.
-    let in_use: HashSet<String> = (0..500_000).step_by(10).map(ticket).collect();
-    import(&both, folder.path(), in_use.iter());
+    let in_use: Vec<String> = (0..500_000).step_by(10).map(ticket).collect();
+    import_used(&deployment, &in_use);
 
-    let received = Mutex::new(Received::default());
-    let refusals = Mutex::new(HashSet::new());
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _end = Over(&done);
-        for address in servers.each_ref().map(Server::address) {
-            let (received, refusals, done) = (&received, &refusals, &done);
-            scope.spawn(move || {
-                let mut client = Client::new(address);
-                while !done.load(Ordering::SeqCst) {
-                    let answer = client.take("tickets", 20).unwrap();
-                    match answer.status {
-                        200 => _ = received.lock().unwrap().add(&answer),
-                        _ => _ = refusals.lock().unwrap().insert(answer.text().to_owned()),
-                    }
-                    // The keys in use are to last.
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-            });
-        }
-        let count = || received.lock().unwrap().keys.len();
-        eventually("many leases were granted", || count() > 5_000);
+    // The keys in use are to last.
+    let rest = Duration::from_millis(2);
+    let callers = [0, 1].map(|server| Caller::http("tickets").of(server).takes(20).rests(rest));
+    let received = Load::of(callers).run(&fleet, |run| {
+        await_more(run, "many leases were granted", 5_000);
         switch_over(&old, &new);
-        let (promoted, before) = (Instant::now(), count());
+        let promoted = Instant::now();
         // More than they can have had at hand.
-        eventually("they have moved over", || count() > before + 2_000);
+        await_more(run, "they have moved over", 2_000);
         let waited = promoted.elapsed();
         println!("keys went on {waited:?} after the new server took writes");
         assert!(waited < RESUMED_MAX, "it took {waited:?}");
-        let before = count();
-        eventually("they stay there", || count() > before + 5_000);
+        await_more(run, "they stay there", 5_000);
     });
-    let (received, refusals) = (received.into_inner().unwrap(), refusals.into_inner().unwrap());
-    let rolled_back = refusals.iter().find(|refusal| refusal.contains("rolled_back"));
-    assert_eq!(rolled_back, None, "nothing was lost");
-    for server in &servers {
-        eventually("all is well", || is_ready(server));
+    received.check_unique("over the switchover");
+    received.check_answered(&["503"]);
+    assert!(!received.refusals.contains_key("503 store_rolled_back"), "nothing was lost");
+    for server in fleet.each() {
+        eventually("all is well", || is_well(&server));
         assert!(!server.log().contains("rolled back to an earlier state"), "{}", server.log());
     }
-    let both: Vec<_> = received.keys.intersection(&in_use).collect();
+    let both: Vec<_> = in_use.iter().filter(|key| received.contains(key)).collect();
     assert!(both.is_empty(), "{} keys in use were handed out: {both:?}", both.len());
-    let last = received.keys.iter().max().unwrap();
-    assert!(*last < ticket(500_000), "the load went beyond the keys in use, to {last}");
+    let last = received.keys().max().unwrap();
+    assert!(last < ticket(500_000), "the load went beyond the keys in use, to {last}");
     let leases = |server: &MariaDb| -> u64 {
         server.sql("SELECT COUNT(*) FROM keymill.leases").trim().parse().unwrap()
     };
     assert!(leases(&new) > leases(&old), "leases were granted on the new server");
-    println!("{} keys over the switchover, none twice", received.keys.len());
 }
 
 /// Two servers, the second of which follows the first.
@@ -183,25 +154,7 @@ fn switch_over(old: &MariaDb, new: &MariaDb) {
     new.sql("STOP SLAVE; SET GLOBAL read_only = 0");
 }
 
-/// Ends the callers, also when the test fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 /// The key of an ordinal.
 fn ticket(ordinal: u64) -> String {
     format!("{ordinal:09}")
-}
-
-/// Says that keys are in use.
-fn import<'a>(store: &str, folder: &Path, keys: impl Iterator<Item = &'a String>) {
-    let file: PathBuf = folder.join("in-use");
-    fs::write(&file, keys.map(|key| format!("{key}\n")).collect::<String>()).unwrap();
-    let file = file.display().to_string();
-    let import = ["space", "import-used", "tickets", &file];
-    println!("{}", succeeds(&keymill(store, &folder.join("importer"), &import)));
 }

@@ -1,12 +1,11 @@
 //! PostgreSQL behind PgBouncer: server connections that instances share, and a server behind it that
 //! changes.
 
-use keymill_proof::Server;
-use keymill_proof::backend::{Backend, PgBouncer, PoolMode, Postgres, skip};
+use keymill_proof::backend::{Backend, Missing, PgBouncer, PoolMode, Postgres, unless_missing};
+use keymill_proof::{Deployment, Fleet, Received};
 
-use super::super::{Received, eventually, put, take};
-use super::postgres::under_load;
-use super::{fails, has_problem, is_ready, keymill, succeeds, watchful};
+use super::super::{eventually, has_problem, is_well, put, take, watchful};
+use super::{await_more, load};
 
 const SMALL: &str = r#"{"lease_size_min": 200, "lease_size_max": 200}"#;
 const POOL: &str = r#"{"kind": "pooled", "audit": "key"}"#;
@@ -33,95 +32,71 @@ fn a_failover_behind_it_loses_nothing_in_transaction_mode() {
 
 #[test]
 fn statement_mode_is_refused() {
-    let postgres = match Postgres::start() {
-        Ok(postgres) => postgres,
-        Err(missing) => return skip(&missing),
-    };
-    let bouncer = match PgBouncer::start(PoolMode::Statement, postgres.port()) {
-        Ok(bouncer) => bouncer,
-        Err(missing) => return skip(&missing),
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let refused = fails(&keymill(&bouncer.url(), folder.path(), &["take"]));
+    let Some((_postgres, bouncer)) = unless_missing(pair(PoolMode::Statement)) else { return };
+    let refused = Deployment::on(bouncer.url()).run_in_vain("d0", &["take"]);
     assert!(refused.contains("statement pooling mode"), "{refused}");
 }
 
+/// A PostgreSQL and a PgBouncer in front of it.
+fn pair(mode: PoolMode) -> Result<(Postgres, PgBouncer), Missing> {
+    let postgres = Postgres::start()?;
+    let bouncer = PgBouncer::start(mode, postgres.port())?;
+    Ok((postgres, bouncer))
+}
+
 fn share(mode: PoolMode) {
-    let postgres = match Postgres::start() {
-        Ok(postgres) => postgres,
-        Err(missing) => return skip(&missing),
-    };
-    let bouncer = match PgBouncer::start(mode, postgres.port()) {
-        Ok(bouncer) => bouncer,
-        Err(missing) => return skip(&missing),
-    };
-    let folder = tempfile::tempdir().unwrap();
+    let Some((_postgres, bouncer)) = unless_missing(pair(mode)) else { return };
+    let deployment = Deployment::on(bouncer.url());
     // At once: one of them makes the schema.
-    let [mut first, mut second] = std::thread::scope(|scope| {
-        let start = |name| {
-            let spec = watchful(&bouncer.url(), folder.path(), name);
-            scope.spawn(move || Server::start(&spec))
-        };
-        ["d0", "d1"].map(start).map(|server| server.join().unwrap())
-    });
-    put(&first, "links", SMALL);
-    put(&first, "tickets", POOL);
+    let fleet = Fleet::start_at_once(["d0", "d1"].map(|name| watchful(&deployment, name)));
+    put(&fleet.hold(0), "links", SMALL);
+    put(&fleet.hold(0), "tickets", POOL);
     // Written in bulk.
-    let data_dir = folder.path().join("filler");
-    let fill = ["pool", "fill", "tickets", "--up-to", "20000"];
-    succeeds(&keymill(&bouncer.url(), &data_dir, &fill));
+    deployment.run("filler", &["pool", "fill", "tickets", "--up-to", "20000"]);
     let (mut links, mut tickets) = (Received::default(), Received::default());
-    for _ in 0..20 {
-        for server in [&first, &second] {
-            links.add(&take(server, "links", 100));
-            tickets.add(&take(server, "tickets", 100));
+    let mut take_of_each = || {
+        for server in fleet.each() {
+            links.add(&take(&server, "links", 100));
+            tickets.add(&take(&server, "tickets", 100));
         }
-    }
+    };
+    (0..20).for_each(|_| take_of_each());
     // A clean stop gives leases and claims back, and whoever starts next is granted them.
-    assert!(first.stop().success(), "{}", first.log());
-    let again = Server::start(&watchful(&bouncer.url(), folder.path(), "d0"));
-    for server in [&again, &second] {
-        links.add(&take(server, "links", 100));
-        tickets.add(&take(server, "tickets", 100));
-        eventually("nothing is wrong", || is_ready(server));
+    fleet.hold(0).stop();
+    fleet.hold(0).start();
+    take_of_each();
+    for server in fleet.each() {
+        eventually("nothing is wrong", || is_well(&server));
     }
-    assert!(second.stop().success(), "{}", second.log());
-    let check = succeeds(&keymill(&bouncer.url(), &data_dir, &["store", "check"]));
+    fleet.hold(1).stop();
+    let check = deployment.run("filler", &["store", "check"]);
     assert!(!check.contains("UNSAFE"), "{check}");
-    println!("{mode:?}: {} and {} keys, none twice", links.keys.len(), tickets.keys.len());
+    println!("{mode:?}: {} and {} keys, none twice", links.len(), tickets.len());
 }
 
 fn fail_over(mode: PoolMode) {
-    let mut primary = match Postgres::start() {
-        Ok(primary) => primary,
-        Err(missing) => return skip(&missing),
-    };
+    let Some((mut primary, bouncer)) = unless_missing(pair(mode)) else { return };
     let standby = primary.standby("standby").unwrap();
     primary.set("synchronous_standby_names", "standby");
-    let bouncer = match PgBouncer::start(mode, primary.port()) {
-        Ok(bouncer) => bouncer,
-        Err(missing) => return skip(&missing),
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let start = |name| Server::start(&watchful(&bouncer.url(), folder.path(), name));
-    let servers = ["d0", "d1"].map(start);
-    put(&servers[0], "links", SMALL);
-    let received = under_load(&servers, "links", |count| {
-        eventually("many leases were granted", || count() > 20_000);
+    let deployment = Deployment::on(bouncer.url());
+    let fleet = Fleet::start(["d0", "d1"].map(|name| watchful(&deployment, name)));
+    put(&fleet.hold(0), "links", SMALL);
+    let received = load(&fleet, "links", 50).run(&fleet, |run| {
+        await_more(run, "many leases were granted", 20_000);
         // For a while there is only a standby behind it, which has all the data and takes no writes.
         primary.kill();
         bouncer.lead_to(standby.port());
-        for server in &servers {
-            eventually("it says so", || has_problem(server, "store_unavailable"));
+        for server in fleet.each() {
+            eventually("it says so", || has_problem(&server, "store_unavailable"));
         }
         standby.promote();
         standby.set("synchronous_standby_names", "");
-        let before = count();
-        eventually("they have moved over", || count() > before + 20_000);
+        await_more(run, "they have moved over", 20_000);
     });
-    for server in &servers {
-        eventually("nothing is wrong", || is_ready(server));
+    for server in fleet.each() {
+        eventually("nothing is wrong", || is_well(&server));
         assert!(!server.log().contains("store_rolled_back"), "{}", server.log());
     }
-    println!("{mode:?}: {} keys over the failover, none twice", received.keys.len());
+    received.check_unique(&format!("{mode:?}, over the failover"));
+    received.check_answered(&["503"]);
 }

@@ -1,10 +1,9 @@
 //! What a user of each store meets first, and what happens while the store is away.
 
-use keymill_proof::backend::Kind;
-use keymill_proof::{Answer, Server};
+use keymill_proof::backend::{Kind, unless_missing};
+use keymill_proof::{Answer, Deployment, Fleet, Received};
 
-use super::super::{Received, eventually, get, is_problem, put, take};
-use super::{backend, has_problem, is_ready, keymill, succeeds, watchful};
+use super::super::{eventually, get, gives, has_problem, is_problem, is_well, put, take, watchful};
 
 macro_rules! on_every_server {
     ($($case:ident)*) => {
@@ -47,65 +46,52 @@ on_every_server! {
 }
 
 fn an_empty_database_needs_no_other_step(kind: Kind) {
-    let Some(backend) = backend(kind) else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(deployment) = Deployment::on_server(kind) else { return };
     // Ten at once: one of them makes the schema, all of them find it.
-    let mut servers = Vec::new();
-    std::thread::scope(|scope| {
-        let start = |number| {
-            let name = format!("d{number}");
-            let spec = watchful(&backend.url(), folder.path(), &name);
-            scope.spawn(move || Server::start(&spec))
-        };
-        let starting: Vec<_> = (0..10).map(start).collect();
-        servers.extend(starting.into_iter().map(|server| server.join().unwrap()));
-    });
+    let specs = (0..10).map(|number| watchful(&deployment, &format!("d{number}")));
+    let fleet = Fleet::start_at_once(specs);
     let mut received = Received::default();
-    for server in &servers {
-        received.add(&take(server, "default", 100));
+    for server in fleet.each() {
+        received.add(&take(&server, "default", 100));
     }
-    let made = servers.iter().filter(|it| it.log().contains("created)")).count();
+    let made = fleet.each().filter(|it| it.log().contains("created)")).count();
     assert_eq!(made, 1, "one instance says that it made the store");
-    for mut server in servers {
-        assert!(server.stop().success());
-    }
-    let data_dir = folder.path().join("d0");
-    let check = succeeds(&keymill(&backend.url(), &data_dir, &["store", "check"]));
+    fleet.each().for_each(|mut server| server.stop());
+    let check = deployment.run("d0", &["store", "check"]);
     assert!(check.contains("VERDICT") && !check.contains("UNSAFE"), "{check}");
-    let json = succeeds(&keymill(&backend.url(), &data_dir, &["store", "check", "--json"]));
+    let json = deployment.run("d0", &["store", "check", "--json"]);
     let findings: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
     assert!(findings.iter().all(|it| it["verdict"] == "safe" || it["verdict"] == "warning"));
-    succeeds(&keymill(&backend.url(), &data_dir, &["store", "migrate"]));
-    let key = succeeds(&keymill(&backend.url(), &data_dir, &["take"]));
-    let explained = keymill(&backend.url(), &data_dir, &["explain", "default", key.trim()]);
-    assert!(succeeds(&explained).contains("issued:"), "{explained:?}");
-    assert!(received.keys.insert(key.trim().to_owned()), "{key} was handed out twice");
+    deployment.run("d0", &["store", "migrate"]);
+    let key = deployment.run("d0", &["take"]);
+    let explained = deployment.run("d0", &["explain", "default", key.trim()]);
+    assert!(explained.contains("issued:"), "{explained}");
+    received.add_key(key.trim());
 }
 
 /// The server was emptied, or is not the one that was meant: with the same secret, all keys would come
 /// again.
 fn an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given(kind: Kind) {
-    let Some(backend) = backend(kind) else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(deployment) = Deployment::on_server(kind) else { return };
     let spec = |data_dir: &str| {
-        let spec = watchful(&backend.url(), folder.path(), data_dir);
+        let spec = watchful(&deployment, data_dir);
         spec.env("KEYMILL_SECRET", "a secret from outside, as a container has it")
     };
-    let refusal = Server::try_start(&spec("d0")).unwrap_err();
+    let refusal = spec("d0").try_start().unwrap_err();
     assert!(refusal.contains("pass --new-store if no key of it was ever"), "{refusal}");
     let mut received = Received::default();
-    let mut server = Server::start(&spec("d0").arg("--new-store"));
+    let mut server = spec("d0").arg("--new-store").start();
     received.add(&take(&server, "default", 100));
     assert!(server.stop().success());
     // From then on it is there.
-    let server = Server::start(&spec("d1"));
+    let server = spec("d1").start();
     received.add(&take(&server, "default", 100));
 }
 
 fn takes_go_on_while_the_store_is_away(kind: Kind) {
-    let Some(mut backend) = backend(kind) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&watchful(&backend.url(), folder.path(), "d0"));
+    let Some(mut backend) = unless_missing(kind.start()) else { return };
+    let deployment = Deployment::on(backend.url());
+    let server = watchful(&deployment, "d0").start();
     put(&server, "busy", r#"{"lease_size_min": 100000}"#);
     put(&server, "dry", r#"{"lease_size_min": 10, "lease_size_max": 10}"#);
     let mut received = Received::default();
@@ -125,11 +111,8 @@ fn takes_go_on_while_the_store_is_away(kind: Kind) {
         tells_nothing_of(&backend.url(), &answer);
     }
     backend.start();
-    eventually("the dry space has keys again", || {
-        let answer = take(&server, "dry", 1);
-        answer.status == 200 && received.add(&answer) == 1
-    });
-    eventually("all is well again", || is_ready(&server));
+    eventually("the dry space has keys again", || gives(&mut received, &server, "dry", 1));
+    eventually("all is well again", || is_well(&server));
     for _ in 0..400 {
         received.add(&take(&server, "busy", 500));
     }

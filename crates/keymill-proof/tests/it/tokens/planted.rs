@@ -3,16 +3,15 @@
 //! They are planted, used rightly and wrongly, and then looked for in all that keymill has written.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use keymill_proof::backend::{Backend, Postgres, skip};
-use keymill_proof::{Client, Server, ServerSpec, binary};
+use keymill_proof::backend::{Backend, Postgres, unless_missing};
+use keymill_proof::{Client, Deployment, Server, ServerSpec, binary};
 
 use super::super::eventually;
+use super::super::http2::Http2;
 use super::{call, create, token_of};
 
 const SECRET: &str = "PLANTED-secret-0123456789-abcdefghijklmnop";
@@ -22,20 +21,19 @@ const PASSWORD: &str = "PLANTED-password-0123456789";
 
 #[test]
 fn nothing_that_was_planted_is_found_with_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut found = Found::new(folder.path());
-    let store = format!("sqlite:{}", folder.path().join("keymill.db").display());
-    let mut server = found.serve(&store);
+    let deployment = Deployment::sqlite();
+    let mut found = Found::new(deployment.folder());
+    let mut server = found.serve(deployment.store());
     found.use_rightly_and_wrongly(&server);
-    found.run_commands(&store);
+    found.run_commands(deployment.store());
     assert!(server.stop().success());
-    found.look_at_files(folder.path());
+    found.look_at_files(deployment.folder());
     found.check();
 }
 
 #[test]
 fn nothing_that_was_planted_is_found_with_postgres() {
-    let Ok(mut postgres) = Postgres::start().map_err(|missing| skip(&missing)) else { return };
+    let Some(mut postgres) = unless_missing(Postgres::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut found = Found::new(folder.path());
     // It trusts everybody; the password is sent nowhere, and must be shown nowhere.
@@ -102,7 +100,7 @@ impl Found<'_> {
             .env("KEYMILL_STORE", store)
             .env("KEYMILL_SECRET", SECRET)
             .env("KEYMILL_ADMIN_TOKEN", &self.admin);
-        let server = Server::start(&spec);
+        let server = spec.start();
         let line = fs::read(format!("/proc/{}/cmdline", server.pid())).unwrap();
         self.keep("the command line", &String::from_utf8_lossy(&line));
         server
@@ -318,22 +316,14 @@ fn over_http2(address: SocketAddr, authorization: &str) -> String {
             block.extend_from_slice(text.as_bytes());
         }
     }
-    let length = u8::try_from(block.len()).unwrap();
-    let mut request = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-    request.extend_from_slice(&[0, 0, length, 1, 5, 0, 0, 0, 1]);
-    request.extend_from_slice(&block);
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(&request).unwrap();
+    let mut connection = Http2::connect(address);
+    connection.request(1, &block);
     let mut answer = Vec::new();
     loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).unwrap();
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        stream.read_exact(&mut payload).unwrap();
+        let (kind, _, payload) = connection.read_frame().expect("there is an answer");
         answer.extend_from_slice(&payload);
         // The body of the answer.
-        if head[3] == 0 {
+        if kind == 0 {
             return String::from_utf8_lossy(&answer).into_owned();
         }
     }

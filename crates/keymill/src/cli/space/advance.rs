@@ -1,48 +1,49 @@
 //! `keymill space advance`: what it will do, the question, and what it has done.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use anyhow::{Context, bail};
-use keymill_engine::operations::{AdvanceAsk, AdvancePlan, HighestKeys, Service};
+use anyhow::bail;
 
 use super::confirmed;
 use crate::cli::figures::{counted, grouped};
+use crate::cli::import::Input;
+use crate::cli::site::{AdvanceFlags, Site};
+use crate::front::http::SpaceView;
+use crate::front::http::views::AdvanceView;
 
 /// For how long a keyspace may have no IDs without asking first.
 const WAIT_UNASKED_SECONDS: i64 = 300;
 
 pub(super) async fn run(
-    service: &Service,
+    site: &Site,
     name: &str,
-    mut ask: AdvanceAsk,
+    flags: AdvanceFlags,
     beyond: Option<&Path>,
     yes: bool,
 ) -> anyhow::Result<()> {
-    if let Some(file) = beyond {
-        let keys = read(service.highest_keys(name).await?, file)?;
-        tell_of_keys(name, &keys);
-        ask.beyond = Some(keys);
+    let before = site.space(name).await?;
+    let keys = beyond.map(Input::open).transpose()?;
+    let planned = site.plan_advance(name, flags, keys).await?;
+    let plan = planned.view.clone();
+    if beyond.is_some() {
+        tell_of_keys(&plan);
     }
-    let plan = service.plan_advance(name, ask).await?;
-    tell_of_plan(&plan);
-    let waits = tell_of_wait(&plan)?;
-    let loses = beyond.is_some() || waits || plan.pooled.is_some_and(|pooled| pooled > 0);
+    tell_of_plan(&before, &plan);
+    let waits = tell_of_wait(&before, &plan);
+    let loses = beyond.is_some() || waits || plan.pooled.is_some_and(|pooled| pooled.get() > 0);
     if loses && !yes && !confirmed(&format!("Advance `{name}`?"))? {
         bail!("not advanced");
     }
-    let record = service.advance(&plan).await?;
-    let next = record.mark.next;
-    match record.definition.timeline()? {
-        Some(timeline) => note!(
-            "keymill: skipped past every key of `{name}` that may be in use; its workers are leased again from {} on",
-            timeline.time_of(next)
+    let done = site.advance(planned).await?;
+    match done.resumes_at {
+        Some(at) => note!(
+            "keymill: skipped past every key of `{name}` that may be in use; its workers are leased again from {at} on"
         ),
         None => note!(
-            "keymill: `{name}` continues at ordinal {next}; skipped {}, and discarded keys \
+            "keymill: `{name}` continues at ordinal {}; skipped {}, and discarded keys \
              that were returned unused",
-            counted(next - plan.before.mark.next, "unused number", "unused numbers")
+            done.next.get(),
+            counted(done.next.get() - plan.from.get(), "unused number", "unused numbers")
         ),
     }
     eprintln!(
@@ -53,78 +54,59 @@ pub(super) async fn run(
 }
 
 /// Prints until when a snowflake keyspace has no IDs, if that is long.
-fn tell_of_wait(plan: &AdvancePlan) -> anyhow::Result<bool> {
-    let Some(timeline) = plan.before.definition.timeline()? else { return Ok(false) };
-    let until = timeline.time_of(plan.next);
+fn tell_of_wait(before: &SpaceView, plan: &AdvanceView) -> bool {
+    let Some(until) = plan.resumes_at else { return false };
     let wait = until.duration_since(jiff::Timestamp::now()).as_secs();
     if wait <= WAIT_UNASKED_SECONDS {
-        return Ok(false);
+        return false;
     }
     eprintln!(
         "keymill: it is unknown how far `{}` was used, so it will issue no IDs until {until}. If every \
          instance is stopped and `window_seconds` was never above {}, pass --to TICK to shorten the wait",
-        plan.before.name, plan.before.tuning.window_seconds
+        before.name, before.tuning.window_seconds
     );
-    Ok(true)
+    true
 }
 
-/// Reads keys in use, one per line; blank lines are ignored.
-fn read(mut keys: HighestKeys, file: &Path) -> anyhow::Result<HighestKeys> {
-    let input: Box<dyn BufRead> = if file == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-        Box::new(BufReader::new(opened))
-    };
-    for line in input.lines() {
-        let line = line.context("cannot read the keys in use")?;
-        // The first line may begin with a byte order mark.
-        let line = line.trim_start_matches('\u{feff}').trim();
-        if !line.is_empty() {
-            keys.add(line);
-        }
-    }
-    Ok(keys)
-}
-
-fn tell_of_keys(name: &str, keys: &HighestKeys) {
-    note!("keymill: read {} of `{name}`", counted(keys.counted, "key", "keys"));
-    if keys.elsewhere > 0 {
-        let elsewhere = counted(keys.elsewhere, "key", "keys");
+fn tell_of_keys(plan: &AdvanceView) {
+    let name = &plan.space;
+    note!("keymill: read {} of `{name}`", counted(plan.keys_read, "key", "keys"));
+    if plan.keys_elsewhere > 0 {
+        let elsewhere = counted(plan.keys_elsewhere, "key", "keys");
         eprintln!("keymill: ignored {elsewhere} of other regions (another offset)");
     }
-    if keys.other > 0 {
+    if plan.lines_ignored > 0 {
         eprintln!(
             "keymill: ignored {} that cannot be keys of `{name}`: another length, or mistyped",
-            counted(keys.other, "line", "lines")
+            counted(plan.lines_ignored, "line", "lines")
         );
     }
 }
 
-fn tell_of_plan(plan: &AdvancePlan) {
-    let (name, from) = (&plan.before.name, plan.before.mark.next);
+fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) {
+    let (name, from, next) = (&plan.space, plan.from.get(), plan.next.get());
     if !plan.highest.is_empty() {
         eprintln!("keymill: the highest keys in use, without aliases and imported keys:");
-        for (ordinal, key) in &plan.highest {
-            eprintln!("  {key}  ordinal {ordinal}");
+        for highest in &plan.highest {
+            eprintln!("  {}  ordinal {}", highest.key, highest.ordinal.get());
         }
         eprintln!(
             "keymill: beyond them, {} ordinals are skipped for keys that may have been handed out but not \
              yet saved",
-            grouped(plan.in_flight)
+            grouped(plan.in_flight.get())
         );
     }
-    if plan.before.definition.kind.counts() {
-        let left = plan.before.left().max(1);
+    if before.definition.kind.counts() {
+        let left = before.remaining.get().max(1);
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        let share = (plan.next - from) as f64 * 100.0 / left as f64;
+        let share = (next - from) as f64 * 100.0 / left as f64;
         eprintln!(
-            "keymill: `{name}` is at ordinal {from} and will continue at {}, skipping {share:.4} % of the \
-             remaining keys",
-            plan.next
+            "keymill: `{name}` is at ordinal {from} and will continue at {next}, skipping {share:.4} % of the \
+             remaining keys"
         );
     }
-    if let Some(pooled) = plan.pooled.filter(|pooled| *pooled > 0) {
+    if let Some(pooled) = plan.pooled.filter(|pooled| pooled.get() > 0) {
+        let pooled = pooled.get();
         eprintln!(
             "keymill: {} in the pool will be discarded, because some of them may be in use; run `keymill \
              pool fill {name} --count {pooled}` afterwards",

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::set::{SET_EXAMPLES, SetArgs};
+use super::set::SET_EXAMPLES;
 use crate::cli::values;
-use crate::front::space_settings::SpaceSettings;
+use crate::front::space_settings::{SpaceChange, SpaceSettings};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum SpaceCommand {
@@ -144,7 +144,7 @@ pub(in crate::cli) enum SpaceCommand {
         /// The keyspace
         name: String,
         #[command(flatten)]
-        settings: SetArgs,
+        settings: SpaceChange,
         /// Print JSON
         #[arg(long)]
         json: bool,

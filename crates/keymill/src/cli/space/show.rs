@@ -3,35 +3,33 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use jiff::Timestamp;
-use keymill_engine::operations::{Service, SpaceRecord, SpaceReport};
+use keymill_engine::operations::SpaceRecord;
 use keymill_engine::space::{Audit, Definition, Kind, Tuning};
 
-use super::set::applies;
 use crate::cli::figures::{grouped, rounded};
 use crate::front::http::SpaceView;
+use crate::front::space_settings::applies;
 
-pub(super) async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
-    let reports = service.reports().await?;
+pub(super) fn list(spaces: &[SpaceView], json: bool) -> anyhow::Result<()> {
     if json {
-        let views: Vec<SpaceView> = reports.into_iter().map(SpaceView::from).collect();
-        println!("{}", serde_json::to_string_pretty(&views)?);
+        println!("{}", serde_json::to_string_pretty(spaces)?);
         return Ok(());
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["KEYSPACE", "KIND", "SHAPE", "LEASED", "REMAINING", "GUESS HITS"]);
-    for report in reports {
-        let definition = &report.record.definition;
-        let sealed = if report.record.sealed { " (sealed)" } else { "" };
+    for space in spaces {
+        let definition = &space.definition;
+        let sealed = if space.sealed { " (sealed)" } else { "" };
         let counts = definition.kind.counts();
         let counted = |number: u64| if counts { grouped(number) } else { "-".to_owned() };
         table.add_row([
-            report.record.name.clone(),
+            space.name.clone(),
             format!("{}{sealed}", definition.kind),
             shape(definition),
-            counted(report.leased),
-            counted(report.remaining),
-            odds(&report),
+            counted(space.leased.get()),
+            counted(space.remaining.get()),
+            odds(space),
         ]);
     }
     for column in [3, 4] {
@@ -43,15 +41,14 @@ pub(super) async fn list(service: &Service, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) async fn run(service: &Service, name: &str, json: bool) -> anyhow::Result<()> {
-    let report = service.report(name).await?;
+pub(super) fn show(space: &SpaceView, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(&SpaceView::from(report))?);
+        println!("{}", serde_json::to_string_pretty(space)?);
         return Ok(());
     }
-    print_usage(&report);
-    print_definition(&report.record);
-    print_settings(&report.record);
+    print_usage(space);
+    print_definition(space);
+    print_settings(space);
     Ok(())
 }
 
@@ -78,42 +75,41 @@ fn line(name: &str, value: &str) {
     println!("{name:<12} {value}");
 }
 
-fn print_usage(report: &SpaceReport) {
-    let (record, definition) = (&report.record, &report.record.definition);
-    line("keyspace", &record.name);
-    line("kind", &format!("{}{}", definition.kind, if record.sealed { ", sealed" } else { "" }));
+fn print_usage(space: &SpaceView) {
+    let definition = &space.definition;
+    line("keyspace", &space.name);
+    line("kind", &format!("{}{}", definition.kind, if space.sealed { ", sealed" } else { "" }));
     line("shape", &shape(definition));
-    if let Some(runs_out_at) = report.runs_out_at {
-        print_snowflake(report, runs_out_at);
+    if let Some(runs_out_at) = space.runs_out_at {
+        print_snowflake(space, runs_out_at);
     } else if definition.kind != Kind::Uuid {
-        print_counts(report);
+        print_counts(space);
     }
-    line("created", &record.created_at.to_string());
+    line("created", &space.created_at.to_string());
 }
 
-fn print_counts(report: &SpaceReport) {
-    let record = &report.record;
-    let Definition { step, offset, .. } = &record.definition;
+fn print_counts(space: &SpaceView) {
+    let Definition { step, offset, .. } = &space.definition;
     if *step > 1 {
         line("interleaved", &format!("numbers {offset}, {}, …", offset + step));
     }
-    line("capacity", &grouped(record.capacity));
-    line("leased", &grouped(report.leased));
-    line("remaining", &grouped(report.remaining));
-    if report.named > 0 {
+    line("capacity", &grouped(space.capacity.get()));
+    line("leased", &grouped(space.leased.get()));
+    line("remaining", &grouped(space.remaining.get()));
+    if space.named.get() > 0 {
         let what = "aliases, keys in use and digests together";
-        line("named", &format!("{} ({what})", grouped(report.named)));
+        line("named", &format!("{} ({what})", grouped(space.named.get())));
     }
-    if let Some(available) = report.available {
-        line("in the pool", &grouped(available));
+    if let Some(available) = space.available {
+        line("in the pool", &grouped(available.get()));
     }
     // Without separators, because it is typed again in `--to` and `--start`.
-    line("next", &format!("ordinal {}", record.mark.next));
-    line("guessing", &odds(report));
-    line("rate", &format!("{:.3} keys leased per second, on average", report.leased_rate));
-    let used_up = match report.exhausted_at {
-        _ if record.sealed => "sealed; hands out no more keys".to_owned(),
-        _ if report.remaining == 0 => "now: no keys remain".to_owned(),
+    line("next", &format!("ordinal {}", space.next.get()));
+    line("guessing", &odds(space));
+    line("rate", &format!("{:.3} keys leased per second, on average", space.leased_rate));
+    let used_up = match space.exhausted_at {
+        _ if space.sealed => "sealed; hands out no more keys".to_owned(),
+        _ if space.remaining.get() == 0 => "now: no keys remain".to_owned(),
         Some(at) => format!("about {}, at this rate", date(at)),
         None => "not foreseeable".to_owned(),
     };
@@ -121,31 +117,28 @@ fn print_counts(report: &SpaceReport) {
 }
 
 /// The usage of a snowflake keyspace.
-fn print_snowflake(report: &SpaceReport, runs_out_at: Timestamp) {
-    let (record, definition) = (&report.record, &report.record.definition);
-    if let Ok(Some(timeline)) = definition.timeline() {
+fn print_snowflake(space: &SpaceView, runs_out_at: Timestamp) {
+    if let Ok(Some(timeline)) = space.definition.timeline() {
         let layout = timeline.layout;
         let workers = grouped(layout.workers());
         let second = layout.sequences().saturating_mul(1_000) / u64::from(layout.unit_ms);
         line("layout", &format!("{layout}, {} bits", layout.bits()));
         line("workers", &format!("{workers}, each with up to {} IDs per second", grouped(second)));
         line("epoch", &timeline.time_of(0).to_string());
-        let held = timeline.time_of(record.mark.next).to_string();
-        line(
-            "held until",
-            if record.mark.next == 0 { "no worker held yet" } else { held.as_str() },
-        );
+        let next = space.next.get();
+        let held = timeline.time_of(next).to_string();
+        line("held until", if next == 0 { "no worker held yet" } else { held.as_str() });
         let soon = if timeline.ends_soon(Timestamp::now()) { ", which is SOON" } else { "" };
         line("timestamps", &format!("end on {}{soon}", date(runs_out_at)));
     }
-    line("guessing", &odds(report));
+    line("guessing", &odds(space));
 }
 
 /// The settings of `space create` that cannot change.
-fn print_definition(record: &SpaceRecord) {
+fn print_definition(space: &SpaceView) {
     println!("\nKey format, permanent:");
     let line = |name: &str, value: &str| println!("  {name:<16} {value}");
-    let definition = &record.definition;
+    let definition = &space.definition;
     if let Some(version) = definition.uuid_version {
         line("uuid_version", &version.to_string());
         return;
@@ -170,24 +163,24 @@ fn print_definition(record: &SpaceRecord) {
     if let Some(epoch) = definition.epoch {
         line("epoch", &epoch.to_string());
     }
-    if let Some(fingerprint) = &record.fingerprint {
+    if let Some(fingerprint) = &space.fingerprint {
         line("fingerprint", &format!("{fingerprint} (of the secret)"));
     }
 }
 
 /// The settings that `space set` changes, without those that do not apply to the kind.
-fn print_settings(record: &SpaceRecord) {
-    let Tuning { lease_size_min, lease_size_max, horizon_seconds, .. } = record.tuning;
-    let Tuning { low_water, ttl_seconds, reserve_seconds, window_seconds, .. } = record.tuning;
-    let audit = match record.tuning.audit {
+fn print_settings(space: &SpaceView) {
+    let Tuning { lease_size_min, lease_size_max, horizon_seconds, .. } = space.tuning;
+    let Tuning { low_water, ttl_seconds, reserve_seconds, window_seconds, .. } = space.tuning;
+    let audit = match space.tuning.audit {
         Audit::Batch => "batch",
         Audit::Key => "key",
     };
-    let kind = record.definition.kind;
+    let kind = space.definition.kind;
     let has_audit = !matches!(kind, Kind::Uuid | Kind::Digest);
     let settings = [
         ("audit", audit.to_owned()),
-        ("blocklist", record.tuning.blocklist.to_string()),
+        ("blocklist", space.tuning.blocklist.to_string()),
         ("horizon_seconds", grouped(horizon_seconds)),
         ("lease_size_min", grouped(lease_size_min)),
         ("lease_size_max", grouped(lease_size_max)),
@@ -200,7 +193,7 @@ fn print_settings(record: &SpaceRecord) {
     if !settings.iter().any(|(name, _)| shown(name)) {
         return;
     }
-    println!("\nSettings, changed with `keymill space set {}`:", record.name);
+    println!("\nSettings, changed with `keymill space set {}`:", space.name);
     for (name, value) in settings {
         if shown(name) {
             println!("  {name:<16} {value}");
@@ -234,16 +227,16 @@ fn shape(definition: &Definition) -> String {
 }
 
 /// The chance that a guess hits a key in use, in words.
-fn odds(report: &SpaceReport) -> String {
-    match report.record.definition.kind {
+fn odds(space: &SpaceView) -> String {
+    match space.definition.kind {
         Kind::Sequential => "always: keys are in order".to_owned(),
         Kind::Snowflake => "often: keys are ordered by time".to_owned(),
         Kind::Uuid => "never".to_owned(),
-        Kind::Shuffled | Kind::Pooled | Kind::Digest if report.density == 0.0 => {
+        Kind::Shuffled | Kind::Pooled | Kind::Digest if space.density == 0.0 => {
             "never: no key is in use".to_owned()
         }
         Kind::Shuffled | Kind::Pooled | Kind::Digest => {
-            format!("1 in {}", rounded(1.0 / report.density))
+            format!("1 in {}", rounded(1.0 / space.density))
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::browser::{BrowserRules, Foreign};
+use super::browser::{self, BrowserRules, Foreign};
 use super::needs::{self, Need};
 use super::origin::Origin;
 use super::single::Paid;
@@ -70,21 +70,53 @@ pub(super) fn admit<B>(
     admitted.map_err(|denied| Refused::new(denied, wanted))
 }
 
-fn check_browser<B>(rules: &BrowserRules, request: &Request<B>) -> Result<(), Refused> {
+pub(in crate::front) fn check_browser<B>(
+    rules: &BrowserRules,
+    request: &Request<B>,
+) -> Result<(), Refused> {
     let host = host_of(request);
     let checked = rules.check_host(host).and_then(|()| {
-        if needs::changes(request.method(), request.uri().path()) {
-            rules.check_origin(request.headers(), host)
-        } else {
-            Ok(())
+        if !needs::changes(request.method(), request.uri().path()) {
+            return Ok(());
         }
+        if request.method() == Method::GET {
+            browser::check_purpose(request.headers())?;
+        }
+        rules.check_origin(request.headers(), host)
     });
     checked.map_err(|foreign| {
         Refused::Problem(match foreign {
             Foreign::Host => Problem::foreign_host(host.unwrap_or_default()),
             Foreign::Origin => Problem::foreign_origin(),
+            Foreign::Prefetch => Problem::prefetch(),
         })
     })
+}
+
+/// The head of a request whose body is read for long: whether its sender may still send it. A token may be revoked or
+/// expire meanwhile.
+pub(super) struct Standing {
+    head: Request<()>,
+    origin: Arc<Origin>,
+}
+
+impl Standing {
+    /// That of a request, on the connection that it came over.
+    pub(super) fn new<B>(origin: &Arc<Origin>, request: &Request<B>) -> Standing {
+        let mut head = Request::new(());
+        head.method_mut().clone_from(request.method());
+        head.uri_mut().clone_from(request.uri());
+        head.headers_mut().clone_from(request.headers());
+        // It is one request, however often it is looked at.
+        head.extensions_mut().insert(Paid);
+        Standing { head, origin: origin.clone() }
+    }
+
+    /// Refuses what may no longer go on.
+    pub(super) fn check(&self, state: &State) -> Result<(), Problem> {
+        admit(state, &self.origin, &self.head)?;
+        Ok(())
+    }
 }
 
 /// The host that a request names, in its header or, over HTTP/2, as its authority.
@@ -95,7 +127,7 @@ fn host_of<B>(request: &Request<B>) -> Option<&str> {
 }
 
 /// The token of a request, if it has one.
-fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Problem> {
+pub(in crate::front) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -123,7 +155,7 @@ pub(super) fn preflight<B>(rules: &BrowserRules, request: &Request<B>) -> Option
     let mut answer = full("text/plain; charset=utf-8", "");
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let add = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, x-request-id"),
         (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
     ];

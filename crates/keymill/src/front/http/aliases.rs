@@ -17,11 +17,11 @@ use super::params::{no_query, query};
 use super::{Problem, State, body};
 
 /// The owner of an alias.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     /// Repeating the request with the same owner returns 200 instead of 409; empty by default.
-    owner: String,
+    pub(crate) owner: String,
 }
 
 /// An alias.
@@ -36,26 +36,26 @@ pub(super) struct AliasView {
 }
 
 /// An alias on record.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct AliasRecordView {
     /// The keyspace.
-    space: String,
+    pub(crate) space: String,
     /// The alias.
-    alias: String,
+    pub(crate) alias: String,
     /// Its owner; empty if none was given.
-    owner: String,
+    pub(crate) owner: String,
     #[schema(value_type = String)]
     /// When it was added.
-    created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
 }
 
 /// A page of aliases.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Aliases {
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Aliases {
     /// The aliases, ordered by name.
-    aliases: Vec<AliasRecordView>,
+    pub(crate) aliases: Vec<AliasRecordView>,
     /// Pass this as `after` to get the next page; absent on the last page.
-    next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// Lists the aliases of a keyspace, ordered by name.

@@ -12,6 +12,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// What browsers say of a request that they send in advance: those of today, and older ones.
+static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
+static PURPOSE: HeaderName = HeaderName::from_static("purpose");
 
 /// Names that the server may be addressed by, and pages that may use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub enum Foreign {
     Host,
     /// It may come from a page of another origin.
     Origin,
+    /// A browser sends it in advance, for an answer that nobody may ever see.
+    Prefetch,
 }
 
 impl BrowserRules {
@@ -69,6 +74,17 @@ impl BrowserRules {
     pub fn is_allowed(&self, origin: &str) -> bool {
         self.allowed_origins.iter().any(|allowed| allowed == origin)
     }
+}
+
+/// Refuses what a browser asks for in advance.
+pub(super) fn check_purpose(headers: &HeaderMap) -> Result<(), Foreign> {
+    let is_in_advance = |value: &HeaderValue| {
+        let text = value.as_bytes().to_ascii_lowercase();
+        let has = |word: &[u8]| text.windows(word.len()).any(|part| part == word);
+        has(b"prefetch") || has(b"prerender")
+    };
+    let mut values = headers.get_all(&SEC_PURPOSE).iter().chain(headers.get_all(&PURPOSE));
+    if values.any(is_in_advance) { Err(Foreign::Prefetch) } else { Ok(()) }
 }
 
 /// Whether an origin is that of the host which a request was sent to.
@@ -178,6 +194,25 @@ mod tests {
             add(header::ORIGIN, origin);
             let found = rules.check_origin(&headers, Some("localhost:8080"));
             assert_eq!(found.is_ok(), fits, "{site:?} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_in_advance_is_told_from_what_somebody_wants() {
+        for (name, value, is_wanted) in [
+            (&SEC_PURPOSE, "prefetch", false),
+            (&SEC_PURPOSE, "prefetch;prerender", false),
+            (&SEC_PURPOSE, "Prefetch;anonymous-client-ip", false),
+            (&PURPOSE, "prefetch", false),
+            (&PURPOSE, "prerender", false),
+            (&SEC_PURPOSE, "something-else", true),
+            (&PURPOSE, "", true),
+            (&SEC_FETCH_SITE, "prefetch", true),
+        ] {
+            let mut headers = HeaderMap::new();
+            assert_eq!(check_purpose(&headers), Ok(()));
+            headers.insert(name, HeaderValue::from_static(value));
+            assert_eq!(check_purpose(&headers).is_ok(), is_wanted, "{name}: {value}");
         }
     }
 

@@ -26,16 +26,16 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-pub(super) use account::Account;
+pub(in crate::front) use account::Account;
 pub(crate) use account::Line;
-pub(super) use room::Whole;
+pub(in crate::front) use room::Whole;
 
 /// The budget where none is set.
 pub const UNSENT_MAX: usize = 64 << 20;
 /// The smallest that can be set: with less, a few clients would be all that can be served at once.
 pub const UNSENT_MIN: usize = 1 << 20;
 /// How many bytes a piece may have.
-pub(super) const PIECE_BYTES: usize = 8 << 10;
+pub(in crate::front) const PIECE_BYTES: usize = 8 << 10;
 /// How many pieces of one answer may be unsent: one on its way to the socket, and one behind it.
 const ANSWER_PIECES_MAX: usize = 2;
 /// An answer of which nothing was sent for this long is cut off, if others wait for the room it holds.
@@ -47,7 +47,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The budget of a process.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(in crate::front) struct Budget {
     /// For pieces.
     room: Arc<Semaphore>,
     /// For texts that are in memory as a whole.
@@ -82,7 +82,7 @@ impl Budget {
     }
 
     /// An account for an answer that begins.
-    pub(super) fn open(self: &Arc<Budget>, line: Option<Arc<Line>>) -> Arc<Account> {
+    pub(in crate::front) fn open(self: &Arc<Budget>, line: Option<Arc<Line>>) -> Arc<Account> {
         let account = Arc::new(Account::new(self.clone(), line));
         let mut accounts = self.accounts.lock().expect("nothing panics while it is held");
         if accounts.len() == accounts.capacity() {
@@ -94,13 +94,20 @@ impl Budget {
 
     /// Reserves room for a whole text; `None` if there was none within `time_max`. A text that is larger
     /// than all the room gets all of it.
-    pub(super) async fn reserve_whole(&self, bytes: usize, time_max: Duration) -> Option<Whole> {
+    pub(in crate::front) async fn reserve_whole(
+        &self,
+        bytes: usize,
+        time_max: Duration,
+    ) -> Option<Whole> {
         let bytes = timeout(time_max, self.reserve(&self.room_of_wholes, bytes)).await.ok()?;
         Some(Whole::new(bytes))
     }
 
     /// Room for the body of a request; `None` where there was none in time.
-    pub(super) async fn reserve_body(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    pub(in crate::front) async fn reserve_body(
+        &self,
+        bytes: usize,
+    ) -> Option<OwnedSemaphorePermit> {
         let room = self.room_of_bodies.clone().acquire_many_owned(self.permits(bytes));
         Some(timeout(BODY_WAIT_MAX, room).await.ok()?.expect("the semaphore is never closed"))
     }

@@ -38,7 +38,8 @@ static FITS_HOST: [bool; 256] = {
 };
 
 /// The paths that are answered even if all connections are in use: health checks and metrics.
-const STILL_ANSWERED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+const STILL_ANSWERED: [&str; 4] =
+    ["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
 
 /// What the answer to a request, and the log, need to know about it.
 pub(super) struct Asked {
@@ -88,12 +89,12 @@ impl Asked {
 }
 
 /// Whether every request gets a line in the log.
-pub(super) fn logs_requests() -> bool {
+pub(in crate::front) fn logs_requests() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
 /// Refuses a request that no route may see.
-pub(super) fn check(origin: &Origin, request: &Request<Incoming>) -> Result<(), Problem> {
+pub(in crate::front) fn check(origin: &Origin, request: &Request<Incoming>) -> Result<(), Problem> {
     if origin.is_reserved && !STILL_ANSWERED.contains(&request.uri().path()) {
         return Err(Problem::too_many_connections());
     }
@@ -101,7 +102,8 @@ pub(super) fn check(origin: &Origin, request: &Request<Incoming>) -> Result<(), 
 }
 
 /// Refuses a request that does not name exactly one host (RFC 9112, 3.2): HTTP/1.1 without `Host`, two of
-/// them, or one that cannot be a host.
+/// them, one that cannot be a host, or one that differs from the URL's. What a proxy in front has checked must be
+/// what counts here.
 fn check_host(request: &Request<Incoming>) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -115,6 +117,11 @@ fn check_host(request: &Request<Incoming>) -> Result<(), Problem> {
     if host.len() > HOST_LEN_MAX || !host.iter().all(|byte| FITS_HOST[usize::from(*byte)]) {
         return Err(bad_host("has a `Host` header that is not a valid host name"));
     }
+    // Over HTTP/1, only a proxy's request has a host in its URL; over HTTP/2, few have a `Host` header beside it.
+    let authority = request.uri().authority();
+    if authority.is_some_and(|it| !it.as_str().as_bytes().eq_ignore_ascii_case(host)) {
+        return Err(bad_host("names one host in its URL and another one in its `Host` header"));
+    }
     Ok(())
 }
 
@@ -124,7 +131,12 @@ fn bad_host(problem: &str) -> Problem {
 
 /// Writes the cause of a failure to the log: as a warning at most once a second, because all requests fail
 /// while a store is unreachable, and otherwise at level `debug`.
-fn log_failure(request_id: &str, client: Option<ClientAddress>, code: &str, cause: &str) {
+pub(in crate::front) fn log_failure(
+    request_id: &str,
+    client: Option<ClientAddress>,
+    code: &str,
+    cause: &str,
+) {
     static STARTED: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     // The second in which the last warning was written, counted from 1.
     static WARNED: AtomicU64 = AtomicU64::new(0);

@@ -49,6 +49,12 @@ pub(super) const CODES: &[Entry] = &[
     ),
     entry("repeated_parameter", 400, "A query parameter is given more than once.", "Send it once."),
     entry(
+        "unconfirmed",
+        400,
+        "The operation cannot be undone, and `confirm` is missing or is not the name of the keyspace.",
+        "If you are sure, repeat the request with the name of the keyspace as `confirm`.",
+    ),
+    entry(
         "bad_body",
         400,
         "The body is not the JSON that the operation expects, or ended early; or the operation takes no body.",
@@ -58,13 +64,19 @@ pub(super) const CODES: &[Entry] = &[
         "unsupported_media_type",
         415,
         "The body is not labelled as what the operation takes: JSON, or plain text for an import.",
-        "Send the header that `detail` names: `Content-Type: application/json` or `text/plain`.",
+        "Send the header that `detail` names, such as `Content-Type: application/json` or `text/plain`.",
     ),
     entry(
         "bad_host",
         400,
-        "The request has no `Host` header, or more than one.",
+        "The request has no `Host` header, more than one, or one that differs from the host in its URL.",
         "Send it once, with the name or address of the server.",
+    ),
+    entry(
+        "prefetch",
+        403,
+        "A browser asked for a key before anybody wanted it (`Sec-Purpose` or `Purpose`). Nothing was taken.",
+        "Nothing: the browser asks again when the page is opened.",
     ),
     entry(
         "bad_owner",
@@ -76,13 +88,31 @@ pub(super) const CODES: &[Entry] = &[
         "body_too_large",
         413,
         "The body is longer than the server accepts.",
-        "Send less at a time. `POST …/pool` reads a body of any length.",
+        "Send less at a time. Imports read a body of any length.",
     ),
     entry(
         "body_too_slow",
         408,
         "The body did not arrive in time.",
         "Send it again over a faster connection, or in smaller parts.",
+    ),
+    entry(
+        "deadline_exceeded",
+        408,
+        "Only over gRPC: the deadline of the call has passed.",
+        "Try again, with a later deadline if this happens often.",
+    ),
+    entry(
+        "stopping",
+        503,
+        "Only over gRPC: a stream has ended, because its instance stops.",
+        "Begin a new stream with another instance.",
+    ),
+    entry(
+        "unknown_service",
+        404,
+        "Only over gRPC: the health of a service was asked for that the server does not have.",
+        "Ask for `keymill.v1.Keymill`, or for the server as a whole with an empty name.",
     ),
     entry(
         "bad_count",

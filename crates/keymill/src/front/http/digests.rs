@@ -15,37 +15,39 @@ use super::{Problem, State, body};
 use crate::front::admission::exceeded;
 
 /// What to digest: one input, or several. `openapi` describes the two forms separately.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct DigestAsk {
-    #[serde(deserialize_with = "present")]
-    input: Option<String>,
-    #[serde(deserialize_with = "present")]
-    inputs: Option<Vec<String>>,
-    scope: String,
+pub(crate) struct DigestAsk {
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub(crate) input: Option<String>,
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub(crate) inputs: Option<Vec<String>>,
+    pub(crate) scope: String,
 }
 
 /// The key of an input.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct DigestView {
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct DigestView {
     /// The keyspace.
-    space: String,
+    pub(crate) space: String,
     /// The key of the input.
-    key: String,
+    pub(crate) key: String,
     /// Whether the input is new.
-    made: bool,
+    pub(crate) made: bool,
     /// How many keys were tried for it, if it is new.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tries: Option<u8>,
+    pub(crate) tries: Option<u8>,
 }
 
 /// The keys of several inputs.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct DigestsView {
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct DigestsView {
     /// The keyspace.
-    space: String,
+    pub(crate) space: String,
     /// The keys, in the order of the inputs.
-    keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
+    /// Whether each input is new, in the same order.
+    pub(crate) made: Vec<bool>,
 }
 
 // The request and the answer have two forms each, which `openapi` puts in place of these.
@@ -72,8 +74,9 @@ pub(super) async fn post(
     let DigestAsk { input, inputs, scope } = body::object(&body)?;
     match (input, inputs) {
         (Some(input), None) => {
-            sender.spend(1).map_err(exceeded)?;
+            let counted = sender.count(1, false).map_err(exceeded)?;
             let answer = state.service.digest(&space, &scope, &input).await?;
+            counted.keep();
             let tries = answer.made.then_some(answer.tries);
             let view = DigestView { space, key: answer.key, made: answer.made, tries };
             Ok(Json(view).into_response())
@@ -84,10 +87,12 @@ pub(super) async fn post(
                 let detail = format!("`inputs` must have 1 to {max} entries");
                 return Err(Problem::bad_request("bad_count", detail));
             }
-            sender.spend(u32::try_from(inputs.len()).unwrap_or(u32::MAX)).map_err(exceeded)?;
+            let count = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
+            let counted = sender.count(count, false).map_err(exceeded)?;
             let answers = state.service.digest_all(&space, &scope, &inputs).await?;
-            let keys = answers.into_iter().map(|answer| answer.key).collect();
-            Ok(Json(DigestsView { space, keys }).into_response())
+            counted.keep();
+            let (keys, made) = answers.into_iter().map(|answer| (answer.key, answer.made)).unzip();
+            Ok(Json(DigestsView { space, keys, made }).into_response())
         }
         (Some(_), Some(_)) => {
             Err(Problem::bad_body("the body must have `input` or `inputs`, not both".to_owned()))

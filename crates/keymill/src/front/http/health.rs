@@ -34,6 +34,7 @@ pub(super) async fn ready(
     sender: Sender,
 ) -> (StatusCode, Json<Health>) {
     let mut health = state.service.health();
+    health.problems.extend(state.metrics.tls.problems());
     if state.stopping.load(Ordering::Relaxed) {
         health.ready = false;
         // The service says so itself once it stops, which is later.

@@ -37,8 +37,11 @@ pub(super) fn of<'a>(
     match path {
         "/healthz" | "/readyz" => return Need::Nothing,
         "/" | "/docs" | "/openapi.json" => return Need::Page,
-        "/metrics" | "/v1/spaces" | "/v1/leases" | "/v1/instances" => return all(Right::Read),
-        "/v1/acts" => return all(Right::Admin),
+        "/metrics" | "/v1/spaces" | "/v1/leases" | "/v1/instances" | "/v1/store" => {
+            return all(Right::Read);
+        }
+        // An import makes the keyspace that its file names.
+        "/v1/acts" | "/v1/import" => return all(Right::Admin),
         "/get-key" => {
             let space = query.and_then(|query| query_value(query, "space"));
             return Need::Right(Right::Take, Some(space.unwrap_or(default.into())));
@@ -56,7 +59,7 @@ pub(super) fn of<'a>(
     let space = percent_decode_str(space).decode_utf8_lossy();
     let what = what.split('/').next().unwrap_or_default();
     let right = match (what, is_read) {
-        ("", true) | ("keys" | "aliases" | "used", true) => Right::Read,
+        ("" | "keys" | "aliases" | "used" | "bounds", true) => Right::Read,
         ("keys", false) if *method == Method::POST => Right::Take,
         ("keys" | "aliases" | "digests", _) => Right::Name,
         // Keyspaces themselves, pools, and whatever comes later.
@@ -104,14 +107,26 @@ mod tests {
             ("GET", "/v1/spaces/links", None, in_links(Right::Read)),
             ("HEAD", "/v1/spaces/links", None, in_links(Right::Read)),
             ("PUT", "/v1/spaces/links", None, in_links(Right::Admin)),
+            ("PATCH", "/v1/spaces/links", None, in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/grow", None, in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/seal", Some("confirm=links"), in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/advance", None, in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/export", None, in_links(Right::Admin)),
+            ("POST", "/v1/import", None, Need::Right(Right::Admin, None)),
+            ("GET", "/v1/store", None, Need::Right(Right::Read, None)),
+            ("GET", "/v1/spaces/links/bounds", None, in_links(Right::Read)),
             ("GET", "/v1/spaces/links/aliases", None, in_links(Right::Read)),
             ("GET", "/v1/spaces/links/aliases/a", None, in_links(Right::Read)),
             ("PUT", "/v1/spaces/links/aliases/a", None, in_links(Right::Name)),
             ("DELETE", "/v1/spaces/links/aliases/a", None, in_links(Right::Name)),
             ("POST", "/v1/spaces/links/digests", None, in_links(Right::Name)),
             ("POST", "/v1/spaces/links/pool", None, in_links(Right::Admin)),
+            ("GET", "/v1/spaces/links/pool", None, in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/pool/fill", None, in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/used-keys", None, in_links(Right::Admin)),
             ("GET", "/v1/spaces/links/used", None, in_links(Right::Read)),
             ("GET", "/v1/spaces/links/later", None, in_links(Right::Admin)),
+            ("POST", "/v1/spaces/links/bounds", None, in_links(Right::Admin)),
             ("GET", "/v2/anything", None, Need::Token),
             ("GET", "/nowhere", None, Need::Token),
         ] {

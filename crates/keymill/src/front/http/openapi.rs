@@ -17,8 +17,15 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Problem, State};
-use super::{aliases, audit, digests, explain, health, pool, spaces, take, tokens, used};
+use super::{advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
+use super::{space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
+
+/// The operations whose body is read as it comes.
+const STREAMED: [&str; 4] = ["import_keys", "import_used_keys", "advance_space", "import_space"];
+/// The operations that cannot do without a body.
+const BODY_REQUIRED: [&str; 6] =
+    ["create_digests", "create_token", "grow_space", "fill_pool", "export_space", "import_space"];
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,12 +41,22 @@ use bounds::Bounds;
         spaces::list,
         spaces::show,
         spaces::put,
+        space_changes::change,
+        space_changes::grow,
+        space_changes::seal,
+        advance::post,
+        moving::export,
+        moving::import,
         aliases::list,
         aliases::show,
         aliases::put,
         aliases::delete,
         digests::post,
-        pool::post,
+        imports::into_pool,
+        pool::list,
+        pool::fill,
+        imports::as_used,
+        key_bounds::show,
         used::retire,
         used::list,
         audit::leases,
@@ -50,6 +67,7 @@ use bounds::Bounds;
         tokens::rotate,
         tokens::revoke,
         tokens::acts,
+        store::show,
         health::alive,
         health::ready,
         health::metrics,
@@ -140,13 +158,16 @@ fn complete(path: &str, operation: &mut Value, bounds: &Bounds) {
         refuse(operation, "400", &["bad_body"]);
         refuse(operation, "408", &["body_too_slow"]);
         refuse(operation, "415", &["unsupported_media_type"]);
-        // An import has no limit: its lines are read as they come.
-        if id != "import_keys" {
+        // Imports have no limit: their lines are read as they come.
+        if !STREAMED.contains(&id.as_str()) {
             refuse(operation, "413", &["body_too_large"]);
             refuse(operation, "503", &["too_many_large_bodies", "too_many_large_answers"]);
         }
-        operation["requestBody"]["required"] =
-            json!(["create_digests", "create_token"].contains(&id.as_str()));
+        operation["requestBody"]["required"] = json!(BODY_REQUIRED.contains(&id.as_str()));
+    }
+    if id == "fill_pool" {
+        operation["requestBody"]["content"]["application/json"]["schema"] =
+            json!({"oneOf": [reference("FillCount"), reference("FillUpTo")]});
     }
     if id == "create_digests" {
         let one_of = |one: &str, many: &str| json!({"oneOf": [reference(one), reference(many)]});
@@ -211,8 +232,8 @@ mod tests {
 
     use jiff::Timestamp;
     use keymill_engine::instance::Instance;
-    use keymill_engine::operations::{Health, Problem, State};
-    use keymill_engine::operations::{InstanceRecord, Purpose};
+    use keymill_engine::operations::Verdict;
+    use keymill_engine::operations::{Finding, Health, InstanceRecord, Problem, Purpose, State};
     use keymill_engine::space::digest::Normalize;
     use keymill_engine::space::{Audit, Definition, Difference, Kind, Tuning};
 
@@ -253,6 +274,7 @@ mod tests {
             ("Health", json!(Health { ready: true, problems: vec![problem] })),
             ("Instance", json!(instance)),
             ("InstanceRecord", json!(record)),
+            ("Finding", json!(Finding::new("s", "f", "w", true))),
         ] {
             assert_eq!(names(&schemas[schema]["properties"]), names(&written), "{schema}");
         }
@@ -299,6 +321,7 @@ mod tests {
             ("Kind", every!(Kind: Shuffled Sequential Pooled Digest Snowflake Uuid)),
             ("Normalize", every!(Normalize: None Url UrlDecoded)),
             ("Purpose", every!(Purpose: Lease Advance Fill Window)),
+            ("Verdict", every!(Verdict: Safe Warning Unsafe)),
             (
                 "State",
                 every!(State: Invalid Unissued Leased Issued Skipped Alias Imported Available

@@ -4,35 +4,45 @@
 //! what is random was made when the process started, and the rest is counted.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use jiff::Timestamp;
 
 use super::listeners::Listener;
 use crate::front::addresses::{AddressRules, ClientAddress};
 
 /// The header that names a request, in both directions.
-pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(in crate::front) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The longest name that a client may give a request.
 const ID_LEN_MAX: usize = 128;
 
 /// One connection, as the requests on it see it.
 #[derive(Debug)]
-pub(super) struct Origin {
+pub(in crate::front) struct Origin {
     /// Its other end; for a proxy that named one, the client.
     sender: Option<IpAddr>,
     /// Which listener it came through.
-    pub(super) listener: Listener,
-    /// The names in the certificate of the client, once it has shown one that is valid.
-    certificate_names: OnceLock<Arc<[String]>>,
+    pub(in crate::front) listener: Listener,
+    /// The certificate of the client, once it has shown one that is valid.
+    certificate: OnceLock<ClientCertificate>,
     /// Whether it was accepted beyond the limit, for health checks and metrics only.
     pub(super) is_reserved: bool,
     /// What the names of its requests begin with.
     prefix: String,
     requests: AtomicU64,
+}
+
+/// What the certificate of a client says.
+#[derive(Debug)]
+pub(crate) struct ClientCertificate {
+    /// The names that it is for: DNS names in lower case, URIs and email addresses.
+    pub(crate) names: Vec<String>,
+    /// The last moment at which it is valid. Connections may last longer.
+    pub(crate) not_after: Timestamp,
 }
 
 /// What makes the connections of one process differ.
@@ -59,15 +69,15 @@ impl Origins {
     ) -> Origin {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{:016x}-{number:x}-", self.process);
-        let (certificate_names, requests) = (OnceLock::new(), AtomicU64::new(0));
-        Origin { sender, listener, certificate_names, is_reserved, prefix, requests }
+        let (certificate, requests) = (OnceLock::new(), AtomicU64::new(0));
+        Origin { sender, listener, certificate, is_reserved, prefix, requests }
     }
 }
 
 impl Origin {
     /// The name of a request: the client's own, where it is one that can stand in a log and an answer,
     /// otherwise a new one.
-    pub(super) fn request_id(&self, headers: &HeaderMap) -> HeaderValue {
+    pub(in crate::front) fn request_id(&self, headers: &HeaderMap) -> HeaderValue {
         let given = headers.get(&REQUEST_ID);
         if let Some(given) = given.filter(|given| is_sane(given.as_bytes())) {
             return given.clone();
@@ -78,20 +88,28 @@ impl Origin {
         HeaderValue::from_maybe_shared(bytes::Bytes::from(id)).expect("hexadecimal digits and `-`")
     }
 
-    /// The names in the certificate of the client: DNS names in lower case, URIs and email addresses. None
-    /// where it has shown no certificate, or the connection is not over TLS.
-    pub(super) fn certificate_names(&self) -> &[String] {
-        self.certificate_names.get().map_or(&[], |names| names)
+    /// The names in the certificate of the client. None where it has shown no certificate, the certificate has
+    /// ended since, or the connection is not over TLS.
+    pub(in crate::front) fn certificate_names(&self) -> &[String] {
+        match self.certificate.get() {
+            Some(certificate) if Timestamp::now() <= certificate.not_after => &certificate.names,
+            _ => &[],
+        }
     }
 
-    /// Notes these names, before the first request of the connection.
-    pub(super) fn set_certificate_names(&self, names: Arc<[String]>) {
+    /// Notes this certificate, before the first request of the connection.
+    pub(super) fn set_certificate(&self, certificate: ClientCertificate) {
         // A connection has one handshake.
-        let _ = self.certificate_names.set(names);
+        let _ = self.certificate.set(certificate);
+    }
+
+    /// Its other end; for a proxy that named one, the client.
+    pub(super) fn sender(&self) -> Option<IpAddr> {
+        self.sender
     }
 
     /// The client that a request comes from.
-    pub(super) fn client(
+    pub(in crate::front) fn client(
         &self,
         headers: &HeaderMap,
         rules: &AddressRules,
@@ -141,6 +159,18 @@ mod tests {
         for id in ["", "a b", "a\"b", "a,b", "{}", "<b>", "\u{e4}", &"x".repeat(129)] {
             let made = named(id);
             assert!(made != id && is_sane(made.as_bytes()), "{id}: {made}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_counts_until_it_ends() {
+        for (seconds, counts) in [(60, true), (-1, false)] {
+            let origin = Origins::new().connection(None, Listener::Public, false);
+            assert!(origin.certificate_names().is_empty());
+            let not_after = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+            let names = vec!["shop.example".to_owned()];
+            origin.set_certificate(ClientCertificate { names, not_after });
+            assert_eq!(!origin.certificate_names().is_empty(), counts, "{seconds}");
         }
     }
 

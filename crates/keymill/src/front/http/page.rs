@@ -13,9 +13,9 @@ use super::Problem;
 use super::params::whole_number;
 
 /// The size of a page if no limit is given.
-pub(super) const LIMIT_DEFAULT: u32 = 100;
+pub(in crate::front) const LIMIT_DEFAULT: u32 = 100;
 /// The most that a page can have.
-pub(super) const LIMIT_MAX: u32 = 1_000;
+pub(in crate::front) const LIMIT_MAX: u32 = 1_000;
 /// The longest `after`, in bytes.
 pub(super) const AFTER_LEN_MAX: usize = 255;
 
@@ -52,7 +52,7 @@ pub(super) fn limit(value: Option<&str>) -> Result<u32, Problem> {
 }
 
 /// Reads an `after` that may be any name.
-pub(super) fn after(value: Option<Cow<'_, str>>) -> Result<Option<String>, Problem> {
+pub(in crate::front) fn after(value: Option<Cow<'_, str>>) -> Result<Option<String>, Problem> {
     let Some(after) = value else { return Ok(None) };
     let fits = (1..=AFTER_LEN_MAX).contains(&after.len()) && !after.contains(char::is_control);
     if fits { Ok(Some(after.into_owned())) } else { Err(bad_after()) }
@@ -64,7 +64,11 @@ pub(super) fn bad_after() -> Problem {
 }
 
 /// The `after` of the next page; `None` if this one is not full, because then it is the last.
-pub(super) fn next<T>(items: &[T], limit: u32, name: impl Fn(&T) -> String) -> Option<String> {
+pub(in crate::front) fn next<T>(
+    items: &[T],
+    limit: u32,
+    name: impl Fn(&T) -> String,
+) -> Option<String> {
     items.last().filter(|_| items.len() == limit as usize).map(name)
 }
 

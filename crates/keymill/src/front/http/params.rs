@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 
 use hyper::Uri;
 use jiff::Timestamp;
+use keymill_engine::space::CAPACITY_MAX;
 
 use super::Problem;
 use crate::front::time::{TIME, read_bound};
@@ -48,6 +49,28 @@ pub(super) fn no_query(uri: &Uri) -> Result<(), Problem> {
 pub(super) fn whole_number(text: &str, bounds: RangeInclusive<u32>) -> Option<u32> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse::<u32>().ok().filter(|number| is_plain && bounds.contains(number))
+}
+
+/// An ordinal, which has up to 63 bits.
+pub(super) fn ordinal(name: &str, value: Option<&str>) -> Result<Option<u64>, Problem> {
+    let read = |text: &str| {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| is_plain && *number <= CAPACITY_MAX);
+        number.ok_or_else(|| {
+            let problem = format!("`{name}` must be a whole number from 0 to {CAPACITY_MAX}");
+            Problem::bad_parameter(problem)
+        })
+    };
+    value.map(read).transpose()
+}
+
+/// Whether `confirm` confirms that a keyspace is meant. Any other value than its name is refused.
+pub(super) fn confirmed(value: Option<&str>, space: &str) -> Result<bool, Problem> {
+    match value {
+        None => Ok(false),
+        Some(name) if name == space => Ok(true),
+        Some(_) => Err(Problem::unconfirmed(space)),
+    }
 }
 
 /// `true` or `false`.

@@ -26,12 +26,12 @@ use super::budget::{Account, PIECE_BYTES, Whole};
 use super::{Body, Problem, State, full};
 
 /// Answers up to this size are made at once, and never wait.
-pub(super) const SMALL_MAX: usize = 16 << 10;
+pub(in crate::front) const SMALL_MAX: usize = 16 << 10;
 
 /// How long a request that needs much memory waits for it.
-const ROWS_WAIT_MAX: Duration = Duration::from_secs(10);
+pub(in crate::front) const ROWS_WAIT_MAX: Duration = Duration::from_secs(10);
 /// What a key that has to be put on record takes in memory until it is, besides its text.
-const ROW_BYTES: usize = 256;
+pub(in crate::front) const ROW_BYTES: usize = 256;
 
 /// What a string of a request takes in memory until it is answered, at most: as the input of a digest, it
 /// has candidates, a row and a key.
@@ -133,7 +133,10 @@ pub(super) async fn take(
 
 /// Counts an answer that is in memory as a whole, such as a list, against the budget until it is sent.
 /// Where there is no room, it is dropped and refused: so it must be one that can be asked for again.
-pub(super) fn counted(state: &State, answer: Response<Body>) -> Result<Response<Body>, Problem> {
+pub(in crate::front) fn counted(
+    state: &State,
+    answer: Response<Body>,
+) -> Result<Response<Body>, Problem> {
     let left = answer.body().size_hint().exact().unwrap_or(0);
     let len = usize::try_from(left).unwrap_or(usize::MAX);
     if len <= SMALL_MAX {
@@ -147,7 +150,14 @@ pub(super) fn counted(state: &State, answer: Response<Body>) -> Result<Response<
 /// dropped and asked for again; `None` where that is little.
 pub(super) async fn room_for_strings(state: &State, body: &[u8]) -> Result<Option<Whole>, Problem> {
     // Every string of JSON has two.
-    let strings = body.iter().filter(|byte| **byte == b'"').count() / 2;
+    room_for(state, body.iter().filter(|byte| **byte == b'"').count() / 2).await
+}
+
+/// The same, where it is known how many there are.
+pub(in crate::front) async fn room_for(
+    state: &State,
+    strings: usize,
+) -> Result<Option<Whole>, Problem> {
     let bytes = strings * STRING_BYTES;
     if bytes <= SMALL_MAX {
         return Ok(None);
@@ -157,7 +167,11 @@ pub(super) async fn room_for_strings(state: &State, body: &[u8]) -> Result<Optio
 }
 
 /// An answer that is in memory as a whole, with the room that it has until it is sent.
-pub(super) fn sliced(state: &State, answer: Response<Body>, room: Whole) -> Response<Body> {
+pub(in crate::front) fn sliced(
+    state: &State,
+    answer: Response<Body>,
+    room: Whole,
+) -> Response<Body> {
     let left = answer.body().size_hint().exact().unwrap_or(0);
     let account = state.budget.open(state.line.clone());
     let room = Arc::new(room.settle(usize::try_from(left).unwrap_or(usize::MAX), &account));

@@ -21,7 +21,7 @@ use super::pieces::SMALL_MAX;
 use super::{Problem, State};
 
 /// How long a body may take to arrive.
-pub(super) const BODY_TIME_MAX: Duration = Duration::from_secs(10);
+pub(in crate::front) const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A body, and the room that it takes until it is dropped.
 #[derive(Debug, Default)]

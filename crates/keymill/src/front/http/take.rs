@@ -16,7 +16,7 @@ use super::params::query;
 use super::pieces::{self, Form, SMALL_MAX};
 use super::single::Paid;
 use super::{Body, Problem, State, check_encoding, full};
-use crate::access::Caller;
+use crate::access::{Caller, Counted};
 use crate::front::admission::exceeded;
 use crate::front::view::Keys;
 
@@ -60,7 +60,7 @@ pub(super) async fn post(
     let (parts, body) = request.into_parts();
     let TakeAsk { count, caller, numbers } = TakeAsk::read(state, &parts, body).await?;
     let name = percent_decode_str(encoded_name).decode_utf8_lossy();
-    let caller = spend(&parts.extensions, count, &caller, &name)?;
+    let (caller, counted) = spend(&parts.extensions, count, &caller, &name)?;
     let space = state.service.space(&name).await?;
     if numbers {
         check_numbers(&space)?;
@@ -73,7 +73,9 @@ pub(super) async fn post(
     let key_len = space.key_len_max();
     if form.len_max(key_len, count) > SMALL_MAX {
         // On the heap, so that a small take, which is what nearly all are, stays small.
-        return Box::pin(pieces::take(state, &space, count, &caller, form)).await;
+        let taken = Box::pin(pieces::take(state, &space, count, &caller, form)).await?;
+        counted.keep();
+        return Ok(taken);
     }
     if count >= COUNT_OF_A_TURN {
         // Pipelined, many of these would be made in a row, and hold up everybody else on this thread.
@@ -89,6 +91,7 @@ pub(super) async fn post(
                 body.put_u8(b'\n');
             })
             .await?;
+        counted.keep();
         return Ok(full(PLAIN, body.freeze()));
     }
     let mut body = BytesMut::with_capacity((key_len + 3) * count as usize + name.len() + 32);
@@ -105,6 +108,7 @@ pub(super) async fn post(
             body.put_u8(b',');
         })
         .await?;
+    counted.keep();
     body.truncate(body.len() - 1);
     body.put_slice(b"]}\n");
     Ok(full(JSON, body.freeze()))
@@ -117,6 +121,7 @@ pub(super) async fn post(
     responses(
         (status = 200, description = "One key", body = String, content_type = "text/plain"),
         (status = 400, description = "`repeated_parameter`"),
+        (status = 403, description = "`prefetch`"),
         (status = 404, description = "`unknown_space`"),
         (status = 409, description = "`exhausted`, `sealed`, `wrong_kind`, `wrong_secret`"),
         (status = 503, description = "`no_keys_ready`, `no_worker`, `pool_filling`, `store_rolled_back`"),
@@ -128,13 +133,15 @@ pub(super) async fn get_key(
 ) -> Result<Response<Body>, Problem> {
     let named = named(request.uri())?;
     let name = named.as_deref().unwrap_or(&state.default_space.name);
-    let caller = spend(request.extensions(), 1, "", name)?;
+    let (caller, counted) = spend(request.extensions(), 1, "", name)?;
     if let Some(key) = state.service.take_now(name) {
+        counted.keep();
         return Ok(full(PLAIN, bytes::Bytes::copy_from_slice(&key)));
     }
     let space = state.service.space(name).await?;
-    let mut body = BytesMut::with_capacity(space.codec().text_len_max());
+    let mut body = BytesMut::with_capacity(space.generations().text_len_max());
     state.service.take(&space, 1, &caller, |key| body.put_slice(key)).await?;
+    counted.keep();
     Ok(full(PLAIN, body.freeze()))
 }
 
@@ -146,18 +153,20 @@ pub(super) async fn head(state: &State, uri: &Uri) -> Result<Response<Body>, Pro
     Ok(full(PLAIN, bytes::Bytes::new()))
 }
 
-/// Counts keys against the limits of the caller's token, and returns the name that they are recorded for.
+/// Counts keys against the limits of the caller's token, which gets them back unless they are kept. Returns the
+/// name that they are recorded for, too.
 fn spend<'a>(
     extensions: &Extensions,
     count: u32,
     said: &'a str,
     space: &str,
-) -> Result<Cow<'a, str>, Problem> {
-    let Some(caller) = extensions.get::<Arc<Caller>>() else { return Ok(said.into()) };
-    if extensions.get::<Paid>().is_none() {
-        caller.spend(count).map_err(exceeded)?;
-    }
-    Ok(caller.name(said, space))
+) -> Result<(Cow<'a, str>, Counted), Problem> {
+    let Some(caller) = extensions.get::<Arc<Caller>>() else {
+        return Ok((said.into(), Counted::nothing()));
+    };
+    let is_spent = extensions.get::<Paid>().is_some();
+    let counted = caller.count(count, is_spent).map_err(exceeded)?;
+    Ok((caller.name(said, space), counted))
 }
 
 /// The keyspace that a query names.

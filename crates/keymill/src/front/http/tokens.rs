@@ -6,10 +6,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
 use axum::{Extension, Json};
 use bytes::Bytes;
-use hyper::{Request, StatusCode, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use jiff::{SignedDuration, Timestamp};
-use keymill_engine::operations::TokenRecord;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::admission::Sender;
@@ -18,85 +17,13 @@ use super::needs::{self, Need};
 use super::origin::Origin;
 use super::page::{self, Page};
 use super::params::{no_query, query};
+use super::token_views::{MadeToken, NewToken, Rotation, TokenView, Tokens};
 use super::{Problem, State, body};
 use crate::access::issue::{self, TokenAsk};
+use crate::access::listed::{self, ListedToken};
 use crate::access::rights::Right;
 use crate::access::{Access, Caller};
 use crate::front::view::SafeNumber;
-
-/// A token to create.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct NewToken {
-    /// Its name: lower-case letters, digits, `-`, `_` and `.`.
-    name: String,
-    /// Its rights, such as `take:links,coupons`, `read:shop-*` or `admin:*`.
-    allow: Vec<String>,
-    /// When it expires; never if left out.
-    #[schema(value_type = Option<String>)]
-    expires_at: Option<Timestamp>,
-    /// How many keys it may take a second, and at once.
-    rate: Option<u32>,
-    /// How many keys it may take a day.
-    quota: Option<u64>,
-    /// A name in a client certificate that may be used instead of the token's text.
-    certificate: Option<String>,
-}
-
-/// How to rotate a token.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Rotation {
-    /// For how many seconds the old text stays valid; 86,400 if left out.
-    overlap_seconds: Option<u32>,
-}
-
-/// A token, without its text.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct TokenView {
-    /// Its name.
-    name: String,
-    /// Its rights.
-    allow: Vec<String>,
-    /// When it expires.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    expires_at: Option<Timestamp>,
-    /// How many keys it may take a second, and at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rate: Option<u32>,
-    /// How many keys it may take a day.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<SafeNumber>)]
-    quota: Option<SafeNumber>,
-    /// The name in a client certificate that stands for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    certificate: Option<String>,
-    /// When it was created.
-    #[schema(value_type = String)]
-    created_at: Timestamp,
-    /// Who created it.
-    created_by: String,
-}
-
-/// A token with its text, which is shown only once.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct MadeToken {
-    /// The text. It is not stored and cannot be shown again.
-    token: String,
-    /// What it is.
-    #[serde(flatten)]
-    view: TokenView,
-}
-
-/// A page of tokens.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Tokens {
-    /// The tokens, ordered by name.
-    tokens: Vec<TokenView>,
-    /// Pass this as `after` to get the next page; absent on the last page.
-    next: Option<String>,
-}
 
 /// What an administrator did.
 #[derive(Debug, Serialize, ToSchema)]
@@ -124,7 +51,8 @@ pub(super) struct Acts {
     next: Option<String>,
 }
 
-/// Lists tokens, ordered by name. Their texts are not shown.
+/// Lists tokens, ordered by name: those of the store, and those in the settings of this instance. Their texts are
+/// not shown.
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
     params(
         ("after" = Option<String>, Query, description = "The `next` of the previous page"),
@@ -137,14 +65,18 @@ pub(super) struct Acts {
 pub(super) async fn list(Shared(state): Shared<State>, uri: Uri) -> Result<Page<Tokens>, Problem> {
     let [after, limit] = query(&uri, &["after", "limit"])?;
     let (after, limit) = (page::after(after)?, page::limit(limit.as_deref())?);
-    let mut tokens = state.service.tokens().await?.tokens;
-    tokens.sort_by(|one, other| one.name.cmp(&other.name));
-    let is_behind = |token: &TokenRecord| after.as_ref().is_none_or(|after| token.name > *after);
-    let tokens: Vec<TokenRecord> =
+    let known = state.service.tokens().await?;
+    let rolled_back = known.rolled_back;
+    let tokens = listed::list(known.tokens, state.access.configured());
+    let is_behind =
+        |token: &ListedToken| after.as_ref().is_none_or(|after| token.record.name > *after);
+    let tokens: Vec<ListedToken> =
         tokens.into_iter().filter(is_behind).take(limit as usize).collect();
-    let next = page::next(&tokens, limit, |token| token.name.clone());
+    let next = page::next(&tokens, limit, |token| token.record.name.clone());
     let tokens = tokens.into_iter().map(TokenView::from).collect();
-    Ok(Page::new(&uri, next.clone().as_deref(), Tokens { tokens, next }))
+    let required = known.ever || state.access.is_on();
+    let page = Tokens { tokens, next: next.clone(), required, rolled_back };
+    Ok(Page::new(&uri, next.as_deref(), page))
 }
 
 /// Shows a token, without its text.
@@ -161,10 +93,8 @@ pub(super) async fn show(
 ) -> Result<Json<TokenView>, Problem> {
     let Path(name) = path?;
     no_query(&uri)?;
-    let tokens = state.service.tokens().await?.tokens;
-    let found = tokens.into_iter().find(|token| token.name == name);
-    let found = found.ok_or(keymill_engine::ServiceError::UnknownToken { name })?;
-    Ok(Json(found.into()))
+    let tokens = listed::list(state.service.tokens().await?.tokens, state.access.configured());
+    Ok(Json(listed::find(tokens, &name)?.into()))
 }
 
 /// Creates a token. The answer has its text, which is not stored and cannot be shown again.
@@ -190,7 +120,7 @@ pub(super) async fn create(
         issue::create(&state.service, &ask, by, &state.access.configured_names()).await?;
     learn(&state).await;
     let subject = Extension(Subject(record.name.clone()));
-    let made = Json(MadeToken { token: text.to_string(), view: record.into() });
+    let made = Json(MadeToken::new(record, &text));
     Ok((StatusCode::CREATED, subject, made))
 }
 
@@ -214,9 +144,10 @@ pub(super) async fn rotate(
     no_query(&uri)?;
     let Rotation { overlap_seconds } = body::object(&body)?;
     let overlap = SignedDuration::from_secs(overlap_seconds.unwrap_or(86_400).into());
-    let (record, text) = issue::rotate(&state.service, &name, overlap).await?;
+    let configured = state.access.configured_names();
+    let (record, text) = issue::rotate(&state.service, &name, overlap, &configured).await?;
     learn(&state).await;
-    Ok(Json(MadeToken { token: text.to_string(), view: record.into() }))
+    Ok(Json(MadeToken::new(record, &text)))
 }
 
 /// Revokes a token: at once on this instance, and within a heartbeat on all others.
@@ -224,7 +155,7 @@ pub(super) async fn rotate(
     params(("name" = String, Path, description = "The token's name")),
     responses(
         (status = 204, description = "Revoked"),
-        (status = 400, description = "`bad_body`: it takes no body"),
+        (status = 400, description = "`bad_body`: it takes no body; `bad_token`: it is in the settings"),
         (status = 404, description = "`unknown_token`"),
         (status = 408, description = "`body_too_slow`"),
         (status = 413, description = "`body_too_large`"),
@@ -239,7 +170,7 @@ pub(super) async fn revoke(
     let Path(name) = path?;
     no_query(&uri)?;
     no_body(&body, "everything is in the URL")?;
-    issue::revoke(&state.service, &name).await?;
+    issue::revoke(&state.service, &name, &state.access.configured_names()).await?;
     learn(&state).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -277,10 +208,21 @@ pub(super) async fn acts(Shared(state): Shared<State>, uri: Uri) -> Result<Page<
 
 /// What an act was about, where its path does not tell.
 #[derive(Debug, Clone)]
-pub(super) struct Subject(String);
+pub(in crate::front) struct Subject(pub(super) String);
+
+/// Marks the answer to a request that has changed nothing, and need not be on record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unchanged;
+
+impl Unchanged {
+    /// Whether an answer is marked so.
+    pub(super) fn is_in<B>(answer: &Response<B>) -> bool {
+        answer.extensions().get::<Unchanged>().is_some()
+    }
+}
 
 /// What an administrator is about to do, for the record.
-pub(super) struct Act {
+pub(in crate::front) struct Act {
     by: String,
     from: String,
     what: String,
@@ -305,13 +247,19 @@ impl Act {
         Some(Act { by, from, what: format!("{method} {path}") })
     }
 
+    /// What a caller does from an address, over a protocol in which the path does not tell.
+    #[cfg(feature = "grpc")]
+    pub(in crate::front) fn new(by: &str, from: String, what: String) -> Act {
+        Act { by: by.to_owned(), from, what }
+    }
+
     /// Whether a part of it may have been done although it was refused.
     pub(super) fn may_be_partial(&self) -> bool {
-        self.what.ends_with("/pool")
+        ["/pool", "/used-keys", "/import"].iter().any(|path| self.what.ends_with(path))
     }
 
     /// Puts it on record. It has happened, so a failure is only reported.
-    pub(super) async fn record(self, state: &State, subject: Option<Subject>) {
+    pub(in crate::front) async fn record(self, state: &State, subject: Option<Subject>) {
         let Act { by, from, mut what } = self;
         if let Some(Subject(name)) = subject {
             what = format!("{what} {name}");
@@ -323,21 +271,6 @@ impl Act {
                 what,
                 "an administrator's act could not be recorded: {error}"
             );
-        }
-    }
-}
-
-impl From<TokenRecord> for TokenView {
-    fn from(token: TokenRecord) -> TokenView {
-        TokenView {
-            name: token.name,
-            allow: token.allow,
-            expires_at: token.expires_at,
-            rate: token.rate,
-            quota: token.quota.map(SafeNumber::from),
-            certificate: token.certificate,
-            created_at: token.created_at,
-            created_by: token.created_by,
         }
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::{Path, State as Shared};
 use hyper::Uri;
 use jiff::Timestamp;
 use keymill_engine::operations::{UsedKey, UsedPage};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::body::{Undescribed, no_body};
@@ -16,34 +16,34 @@ use super::params::{no_query, query, time};
 use super::{Problem, State};
 
 /// A used key.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UsedView {
     /// The key.
-    key: String,
+    pub(crate) key: String,
     /// When it was handed out; with audit `batch`, when it was claimed from the pool.
     #[schema(value_type = String)]
-    used_at: Timestamp,
+    pub(crate) used_at: Timestamp,
     /// The caller it was handed out to; empty if none was given.
-    caller: String,
+    pub(crate) caller: String,
     /// The instance that handed it out.
-    instance: String,
+    pub(crate) instance: String,
     /// When it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    expires_at: Option<Timestamp>,
+    pub(crate) expires_at: Option<Timestamp>,
     /// When it was retired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    retired_at: Option<Timestamp>,
+    pub(crate) retired_at: Option<Timestamp>,
 }
 
 /// A page of used keys.
-#[derive(Serialize, ToSchema)]
-pub(super) struct UsedKeys {
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct UsedKeys {
     /// The keys, ordered by the time of use.
-    used: Vec<UsedView>,
+    pub(crate) used: Vec<UsedView>,
     /// Pass this as `after` to get the next page; absent on the last page.
-    next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// Lists used keys, ordered by time. Single keys are recorded in pools and with audit `key`.

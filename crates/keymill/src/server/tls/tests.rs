@@ -16,6 +16,16 @@ fn names_are_those_of_hosts_uris_and_emails() {
         ],
         &["shop.example", "spiffe://example/Shop", "shop@example.com"],
     );
+    // Of each kind alone, in capitals: only names of hosts are the same in both.
+    check(vec![SanType::DnsName(text("SHOP.EXAMPLE"))], &["shop.example"]);
+    check(vec![SanType::URI(text("SPIFFE://EXAMPLE/SHOP"))], &["SPIFFE://EXAMPLE/SHOP"]);
+    check(vec![SanType::Rfc822Name(text("SHOP@EXAMPLE.COM"))], &["SHOP@EXAMPLE.COM"]);
+    // What looks like a name of another kind does not stand for it.
+    check(vec![SanType::DnsName(text("shop@example.com"))], &[]);
+    check(vec![SanType::DnsName(text("spiffe://example/shop"))], &[]);
+    check(vec![SanType::URI(text("shop.example"))], &[]);
+    check(vec![SanType::Rfc822Name(text("shop.example"))], &[]);
+    check(vec![SanType::Rfc822Name(text("spiffe://shop@example.com"))], &[]);
     check(Vec::new(), &[]);
     assert!(names_in(&CertificateDer::from(b"nonsense".to_vec())).is_empty());
 }

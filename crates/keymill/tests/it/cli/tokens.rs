@@ -124,6 +124,8 @@ fn mistakes_are_told_before_anything_is_made() {
         (vec!["create", "a/b", allow[0], allow[1]], "`a/b` cannot be the name of a token"),
         (vec!["create", &long, allow[0], allow[1]], "1 to 64 characters"),
         (vec!["create", "anonymous", allow[0], allow[1]], "callers without one"),
+        (vec!["create", ".", allow[0], allow[1]], "`.` cannot be the name of a token"),
+        (vec!["create", "..", allow[0], allow[1]], "`..` cannot be the name of a token"),
         (vec!["create", "shop", allow[0], allow[1], "--expires", "soon"], "`soon` must be a time"),
         (vec!["create", "shop", allow[0], allow[1], "--expires", "0s"], "expire in the future"),
         (
@@ -251,6 +253,9 @@ fn wrong_tokens_in_the_settings_are_refused_and_not_repeated() {
         ),
         ("tokens.toml", section("Shop", &new_text()), "`Shop` cannot be the name of a token"),
         ("tokens.toml", section("anonymous", &new_text()), "callers without one"),
+        ("tokens.toml", section("'..'", &new_text()), "`..` cannot be the name of a token"),
+        ("tokens.toml", section("shop", &new_text()) + "rate = 0\n", "must be at least 1"),
+        ("tokens.toml", section("shop", &new_text()) + "quota = 0\n", "must be at least 1"),
         ("tokens.toml", section("shop", &new_text()).replace("take:", "fly:"), "`fly` is not a"),
         ("other.toml", String::new(), "cannot read the tokens in tokens.toml"),
     ] {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{HEALTHZ, read_to_end};
+use super::{HEALTHZ, ask_for_too_much, one_place, read_to_end};
 use crate::certificates::{Authority, shake_hands};
 use crate::http::{Answer, Instance};
 
@@ -49,6 +49,21 @@ impl Secured {
 
     fn connector(&self) -> TlsConnector {
         self.authority.connector(None, EVERY, "http/1.1")
+    }
+
+    /// Asks again and again, until there is a place for it.
+    async fn serves_again(&self) {
+        let served = async {
+            loop {
+                let mut stream = self.connect(&self.connector()).await;
+                let request = LAST_HEALTHZ.replace("/healthz", "/get-key");
+                stream.write_all(request.as_bytes()).await.unwrap();
+                if Answer::read(&mut stream).await.status == 200 {
+                    return;
+                }
+            }
+        };
+        timeout(PATIENCE, served).await.expect("the place is free again");
     }
 }
 
@@ -111,17 +126,7 @@ async fn a_handshake_that_does_not_come_to_its_end_is_ended() {
         let ended = timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await;
         let _ = ended.expect("the server ends the connection");
     }
-    let served = async {
-        loop {
-            let mut stream = secured.connect(&secured.connector()).await;
-            let request = LAST_HEALTHZ.replace("/healthz", "/get-key");
-            stream.write_all(request.as_bytes()).await.unwrap();
-            if Answer::read(&mut stream).await.status == 200 {
-                return;
-            }
-        }
-    };
-    timeout(PATIENCE, served).await.expect("their place is free again");
+    secured.serves_again().await;
 }
 
 #[tokio::test]
@@ -139,30 +144,10 @@ async fn a_handshake_does_not_hold_up_a_stop() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_its_place() {
-    let limits = ServerLimits {
-        connections_max: 1,
-        idle_time_max: Duration::from_millis(200),
-        ..ServerLimits::default()
-    };
-    let secured = Secured::start(limits).await;
+    let secured = Secured::start(one_place()).await;
     let mut deaf = secured.connect(&secured.connector()).await;
-    let request = "POST /v1/spaces/default/keys?count=100000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    // More than the buffers between take.
-    for _ in 0..50 {
-        deaf.write_all(request.as_bytes()).await.unwrap();
-    }
-    deaf.flush().await.unwrap();
-    let other = async {
-        loop {
-            let mut stream = secured.connect(&secured.connector()).await;
-            let request = LAST_HEALTHZ.replace("/healthz", "/get-key");
-            stream.write_all(request.as_bytes()).await.unwrap();
-            if Answer::read(&mut stream).await.status == 200 {
-                return;
-            }
-        }
-    };
-    timeout(PATIENCE, other).await.expect("the place is free again");
+    ask_for_too_much(&mut deaf).await;
+    secured.serves_again().await;
 }
 
 #[tokio::test]

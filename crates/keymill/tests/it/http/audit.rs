@@ -16,7 +16,7 @@ async fn a_key_explains_itself() {
     assert_eq!(known["lease"]["holder"]["pid"], std::process::id());
     assert_eq!((&known["lease"]["start"], &known["lease"]["end"]), (&json!(0), &json!(1000)));
     let space = instance.service.space("default").await.unwrap();
-    let future = space.codec().key(1_000_000);
+    let future = space.generations().key(1_000_000);
     assert_eq!(explain(future.as_str()).await["state"], "unissued");
     for (key, why) in [("short", "7"), ("toolong1", "7"), ("abc%2Bdef", "+")] {
         let explained = explain(key).await;

@@ -247,6 +247,54 @@ async fn probes_are_answered_by_whatever_name_or_address_they_come() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_is_not_told_under_a_foreign_name() {
+    let browsed = Browsed::start().await;
+    let take = browsed.instance.call("POST", "/v1/spaces/coupons/keys").await;
+    assert_eq!(take.status, 409, "{}", take.body);
+    let ready = async |headers: &str| {
+        let answer = browsed.send("GET", "/readyz", headers, "", "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let codes = answer.json()["problems"].as_array().unwrap().clone();
+        codes.iter().map(|problem| problem["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ready("host: localhost\r\n").await, ["pool_empty"]);
+    for host in ["evil.example", "10.0.0.1:8080", "localhost.evil.example"] {
+        assert_eq!(ready(&format!("host: {host}\r\n")).await, [] as [&str; 0], "{host}");
+    }
+    browsed.allow(&["keys.example"], &[]);
+    assert_eq!(ready("host: keys.example\r\n").await, ["pool_empty"]);
+}
+
+#[tokio::test]
+async fn a_key_is_not_taken_for_a_page_that_nobody_has_opened_yet() {
+    let browsed = Browsed::start().await;
+    let number = browsed.ticket().await;
+    for advance in [
+        "sec-purpose: prefetch\r\n",
+        "sec-purpose: prefetch;prerender\r\n",
+        "purpose: prefetch\r\n",
+        "purpose: prerender\r\n",
+    ] {
+        for rest in ["", "sec-fetch-site: none\r\n", "sec-fetch-site: same-origin\r\n"] {
+            let headers = format!("host: localhost:8080\r\n{rest}{advance}");
+            for path in ["/get-key", "/get-key?space=tickets"] {
+                let refused = browsed.send("GET", path, &headers, "", "").await;
+                refused.is_problem(403, "prefetch", "in advance");
+            }
+        }
+    }
+    assert_eq!(browsed.ticket().await, number + 1, "a key was taken in between");
+    // When the page is opened after all, the browser asks again.
+    let typed = "host: localhost:8080\r\nsec-fetch-site: none\r\nsec-fetch-mode: navigate\r\n\
+                 user-agent: Mozilla/5.0 (X11; Linux x86_64)\r\n";
+    let opened = browsed.send("GET", "/get-key?space=tickets", typed, "", "").await;
+    assert_eq!((opened.status, opened.body), (200, (number + 2).to_string()));
+    // Reading ahead costs nothing.
+    let ahead = "host: localhost:8080\r\nsec-purpose: prefetch\r\n";
+    assert_eq!(browsed.send("GET", "/docs", ahead, "", "").await.status, 200);
+}
+
+#[tokio::test]
 async fn a_body_needs_its_type() {
     let browsed = Browsed::start().await;
     let before = browsed.everything().await;

@@ -99,6 +99,40 @@ async fn a_quota_ends_with_the_day() {
 }
 
 #[tokio::test]
+async fn a_take_that_fails_costs_nothing_of_the_quota() {
+    let instance = Instance::start().await;
+    assert_eq!(instance.put("coupons", &json!({"kind": "pooled"})).await.status, 201);
+    assert_eq!(instance.put("urls", &json!({"kind": "digest"})).await.status, 201);
+    let admin = instance.admin().await;
+    let ask = json!({"name": "shop", "allow": ["take:*", "name:*"], "quota": 3});
+    let shop = instance.token_by(&admin, &ask).await;
+    let send = async |method: &str, path: &str, body: &str| {
+        instance.send_as(&shop, method, path, "", body).await
+    };
+    for (method, path, body, status) in [
+        ("POST", "/v1/spaces/nope/keys", "", 404),
+        ("POST", "/v1/spaces/nope/keys?count=3", "", 404),
+        ("GET", "/get-key?space=nope", "", 404),
+        ("POST", "/v1/spaces/coupons/keys?count=2", "", 409),
+        ("POST", "/v1/spaces/default/keys", r#"{"count":3,"numbers":true}"#, 400),
+        ("POST", "/v1/spaces/urls/digests", r#"{"input":""}"#, 400),
+        ("POST", "/v1/spaces/urls/digests", r#"{"inputs":["a",""]}"#, 400),
+    ] {
+        for _ in 0..3 {
+            let refused = send(method, path, body).await;
+            assert_eq!(refused.status, status, "{method} {path}: {}", refused.body);
+        }
+    }
+    // Also one that waits for keys in vain.
+    let all =
+        until_settled(async || send("POST", "/v1/spaces/default/keys?count=3", "").await).await;
+    assert_eq!(all.status, 200, "{}", all.body);
+    // Unless a day has just ended, nothing is left.
+    let one = async || send("POST", "/v1/spaces/default/keys", "").await;
+    until_refused(one).await.is_problem(429, "rate_limited", "of the 3 keys of this token");
+}
+
+#[tokio::test]
 async fn limits_go_on_counting_when_other_tokens_change() {
     let instance = Instance::start().await;
     let admin = instance.admin().await;

@@ -24,6 +24,7 @@ async fn a_head_answers_wherever_a_get_does_and_takes_no_key() {
         "/v1/spaces/default/used",
         "/v1/leases",
         "/v1/instances",
+        "/v1/store",
         "/healthz",
         "/readyz",
         "/metrics",
@@ -67,8 +68,10 @@ async fn a_wrong_method_is_told_which_ones_are_right() {
         ("POST", "/get-key", "allow: get,head"),
         ("OPTIONS", "/get-key", "allow: get,head"),
         ("GET", "/v1/spaces/default/keys", "allow: post"),
-        ("GET", "/v1/spaces/default/pool", "allow: post"),
-        ("PATCH", "/v1/spaces/default", "allow: get,head,put"),
+        ("PUT", "/v1/spaces/default/pool", "allow: get,head,post"),
+        ("POST", "/v1/spaces/default", "allow: get,head,put,patch"),
+        ("GET", "/v1/spaces/default/advance", "allow: post"),
+        ("GET", "/v1/import", "allow: post"),
         ("POST", "/v1/spaces", "allow: get,head"),
     ] {
         let answer = instance.call(method, path).await;

@@ -34,6 +34,19 @@ async fn the_authority_counts_as_the_host() {
 }
 
 #[tokio::test]
+async fn a_host_beside_the_authority_is_the_same() {
+    let instance = Instance::start().await;
+    let take = async |host: &str| {
+        ask(instance.address, ("GET", "/get-key", "localhost"), &[("host", host)]).await
+    };
+    assert_eq!(take("localhost").await.len(), 7);
+    for host in ["evil.example", "localhost:8080"] {
+        let refusal = take(host).await;
+        assert!(refusal.contains("\"bad_host\""), "{host}: {refusal}");
+    }
+}
+
+#[tokio::test]
 async fn an_origin_is_compared_with_the_authority() {
     let instance = Instance::start().await;
     let take = async |headers: &[(&str, &str)]| {

@@ -31,6 +31,30 @@ async fn a_request_names_exactly_one_host() {
     assert_eq!(ask("1.0", "").await.status, 200);
 }
 
+/// As a client sends it to a proxy: what that has checked must be what counts here.
+#[tokio::test]
+async fn a_host_in_the_url_is_the_one_in_the_header() {
+    let instance = Instance::start().await;
+    let ask = async |url: &str, headers: &str| {
+        let request = format!("GET {url} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n");
+        instance.ask(&request).await
+    };
+    let says = "another one in its `Host` header";
+    for (url, host) in [
+        ("http://localhost/get-key", "evil.example"),
+        ("http://evil.example/get-key", "localhost"),
+        ("http://localhost:8080/get-key", "localhost:9090"),
+        ("http://me@localhost/get-key", "localhost"),
+        ("http://evil.example/healthz", "localhost"),
+    ] {
+        let refused = ask(url, &format!("host: {host}\r\n")).await;
+        refused.is_problem(400, "bad_host", says);
+    }
+    assert_eq!(ask("http://LOCALHOST:8080/get-key", "host: localhost:8080\r\n").await.status, 200);
+    let foreign = ask("http://evil.example/get-key", "host: evil.example\r\n").await;
+    foreign.is_problem(403, "foreign_host", "evil.example");
+}
+
 #[tokio::test]
 async fn every_answer_and_every_problem_names_its_request() {
     let instance = Instance::start().await;

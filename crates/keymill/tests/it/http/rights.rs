@@ -49,7 +49,9 @@ const ROWS: &[Row] = &[
     ("GET", "/v1/spaces", "/v1/spaces", "", All("read")),
     ("GET", "/v1/leases", "/v1/leases", "", All("read")),
     ("GET", "/v1/instances", "/v1/instances", "", All("read")),
+    ("GET", "/v1/store", "/v1/store", "", All("read")),
     ("GET", "/v1/acts", "/v1/acts", "", All("admin")),
+    ("POST", "/v1/import", "/v1/import", "no export\n", All("admin")),
     ("GET", "/v1/tokens", "/v1/tokens", "", All("admin")),
     ("POST", "/v1/tokens", "/v1/tokens", r#"{"name":"made","allow":["take:x"]}"#, All("admin")),
     ("GET", "/v1/tokens/{name}", "/v1/tokens/victim", "", All("admin")),
@@ -61,6 +63,12 @@ const ROWS: &[Row] = &[
     ("POST", "/v1/spaces/{space}/keys", "/v1/spaces/shop-links/keys", "{\"count\":2}", In("take")),
     ("GET", "/v1/spaces/{space}", "/v1/spaces/shop-links", "", In("read")),
     ("PUT", "/v1/spaces/{space}", "/v1/spaces/shop-links", "{}", In("admin")),
+    ("PATCH", "/v1/spaces/{space}", "/v1/spaces/shop-links", r#"{"audit":"batch"}"#, In("admin")),
+    ("POST", "/v1/spaces/{space}/grow", "/v1/spaces/shop-links/grow", r#"{"length":5}"#, In("admin")),
+    ("POST", "/v1/spaces/{space}/seal", "/v1/spaces/shop-ended/seal?confirm=shop-ended", "", In("admin")),
+    ("POST", "/v1/spaces/{space}/advance", "/v1/spaces/shop-links/advance?to=5", "", In("admin")),
+    ("POST", "/v1/spaces/{space}/export", "/v1/spaces/shop-links/export", r#"{"for":"x"}"#, In("admin")),
+    ("GET", "/v1/spaces/{space}/bounds", "/v1/spaces/shop-links/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", "", In("read")),
     ("GET", "/v1/spaces/{space}/keys/{key}", "/v1/spaces/shop-links/keys/0000000", "", In("read")),
     ("DELETE", "/v1/spaces/{space}/keys/{key}", "/v1/spaces/shop-links/keys/0000000", "", In("name")),
     ("GET", "/v1/spaces/{space}/aliases", "/v1/spaces/shop-links/aliases", "", In("read")),
@@ -69,6 +77,9 @@ const ROWS: &[Row] = &[
     ("DELETE", "/v1/spaces/{space}/aliases/{alias}", "/v1/spaces/shop-links/aliases/a", "", In("name")),
     ("POST", "/v1/spaces/{space}/digests", "/v1/spaces/shop-urls/digests", r#"{"input":"x"}"#, In("name")),
     ("POST", "/v1/spaces/{space}/pool", "/v1/spaces/shop-pool/pool", "abc1234\n", In("admin")),
+    ("GET", "/v1/spaces/{space}/pool", "/v1/spaces/shop-pool/pool", "", In("admin")),
+    ("POST", "/v1/spaces/{space}/pool/fill", "/v1/spaces/shop-pool/pool/fill", r#"{"count":1}"#, In("admin")),
+    ("POST", "/v1/spaces/{space}/used-keys", "/v1/spaces/shop-links/used-keys", "abc1234\n", In("admin")),
     ("GET", "/v1/spaces/{space}/used", "/v1/spaces/shop-pool/used", "", In("read")),
 ];
 
@@ -76,7 +87,7 @@ const ROWS: &[Row] = &[
 async fn every_endpoint_has_a_row() {
     let rows: BTreeSet<(String, String)> =
         ROWS.iter().map(|row| (row.0.to_owned(), row.1.to_owned())).collect();
-    let routed = routes_in(include_str!("../../../src/front/http.rs"));
+    let routed = routes_in(include_str!("../../../src/front/http/routes.rs"));
     assert!(routed.len() > 25, "{routed:?}");
     assert_eq!(rows, routed, "the table has a row for every route, and no other");
     let api = Instance::start().await.call("GET", "/openapi.json").await.json();
@@ -149,7 +160,7 @@ async fn the_right_token_gets_past_by_name_by_pattern_and_as_admin() {
     let admin_of_some = guarded.token("admin-of-some", &["admin:shop-*".to_owned()]).await;
     let mut tokens = BTreeMap::new();
     for right in RIGHTS {
-        let named = [format!("{right}:shop-links,shop-urls,shop-pool")];
+        let named = [format!("{right}:shop-links,shop-urls,shop-pool,shop-ended")];
         let named = guarded.token(&format!("{right}-named"), &named).await;
         let pattern = [format!("{right}:shop-*")];
         let pattern = guarded.token(&format!("{right}-pattern"), &pattern).await;
@@ -310,17 +321,20 @@ async fn what_is_wrong_with_an_instance_is_told_to_those_who_may_read() {
 }
 
 /// An instance that has tokens, with keyspaces of several kinds.
-struct Guarded {
-    instance: Instance,
-    admin: String,
+pub(crate) struct Guarded {
+    pub(crate) instance: Instance,
+    pub(crate) admin: String,
 }
 
 impl Guarded {
-    async fn start() -> Guarded {
+    pub(crate) async fn start() -> Guarded {
         let instance = Instance::start().await;
-        for (space, kind) in
-            [("shop-links", "shuffled"), ("shop-urls", "digest"), ("shop-pool", "pooled")]
-        {
+        for (space, kind) in [
+            ("shop-links", "shuffled"),
+            ("shop-urls", "digest"),
+            ("shop-pool", "pooled"),
+            ("shop-ended", "uuid"),
+        ] {
             assert_eq!(instance.put(space, &json!({"kind": kind})).await.status, 201, "{space}");
         }
         let alias = instance.call("PUT", "/v1/spaces/shop-links/aliases/a").await;
@@ -331,12 +345,12 @@ impl Guarded {
         guarded
     }
 
-    async fn token(&self, name: &str, allow: &[String]) -> String {
+    pub(crate) async fn token(&self, name: &str, allow: &[String]) -> String {
         self.instance.token_by(&self.admin, &json!({"name": name, "allow": allow})).await
     }
 
     /// Headers that are no valid token, and why.
-    async fn wrong_tokens(&self) -> Vec<(&'static str, String)> {
+    pub(crate) async fn wrong_tokens(&self) -> Vec<(&'static str, String)> {
         let call = async |method: &str, path: &str, body: &str| {
             let json = "content-type: application/json\r\n";
             let answer = self.instance.send_as(&self.admin, method, path, json, body).await;
@@ -417,7 +431,7 @@ impl Guarded {
     }
 
     /// All that a request could take or change.
-    async fn everything(&self) -> Vec<Value> {
+    pub(crate) async fn everything(&self) -> Vec<Value> {
         let mut all = Vec::new();
         for path in [
             "/v1/spaces",

@@ -1,9 +1,6 @@
 //! Switchovers of Redis: a replica is promoted, and the master that was becomes its replica. The
 //! address that instances know leads to the new master; connections that are open stay where they are.
 
-use std::collections::HashSet;
-use std::fs;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use keymill_engine::instance::Instance;
@@ -12,76 +9,49 @@ use keymill_engine::internals::store::{
     Pulse, StoreError,
 };
 use keymill_engine::space::{Definition, Tuning};
-use keymill_proof::backend::{Backend, Missing, Redis, skip};
+use keymill_proof::backend::{Backend, Missing, Redis, unless_missing};
 use keymill_proof::proxy::Proxy;
-use keymill_proof::{Client, Server};
+use keymill_proof::{Deployment, Fleet};
 
-use super::super::super::{Received, eventually, put};
-use super::super::{is_ready, keymill, succeeds, watchful};
+use super::super::super::{eventually, is_well, put, watchful};
+use super::super::{await_more, import_used, load};
 
 #[test]
 fn instances_follow_a_switchover_to_a_promoted_replica() {
-    let (first, second) = match pair() {
-        Ok(pair) => pair,
-        Err(missing) => return skip(&missing),
-    };
+    let Some((first, second)) = unless_missing(pair()) else { return };
     let address = Proxy::start(first.port());
-    let url = format!("redis://127.0.0.1:{}/0", address.port());
-    let folder = tempfile::tempdir().unwrap();
-    let start = |name| Server::start(&watchful(&url, folder.path(), name));
-    let servers = ["d0", "d1", "d2"].map(start);
+    let deployment = Deployment::on(format!("redis://127.0.0.1:{}/0", address.port()));
+    let fleet = Fleet::start(["d0", "d1", "d2"].map(|name| watchful(&deployment, name)));
     put(
-        &servers[0],
+        &fleet.hold(0),
         "tickets",
         r#"{"kind":"sequential","alphabet":"decimal","length":8,"lease_size_min":50,"lease_size_max":50}"#,
     );
     // Far beyond what is handed out here, each tenth key is in use elsewhere.
     let used: Vec<String> = (0..50_000).map(|number| format!("{:08}", number * 10)).collect();
-    let file = folder.path().join("used.txt");
-    fs::write(&file, used.join("\n")).unwrap();
-    let import = ["space", "import-used", "tickets", file.to_str().unwrap()];
-    succeeds(&keymill(&url, &folder.path().join("import"), &import));
-    let used: HashSet<String> = used.into_iter().collect();
+    import_used(&deployment, &used);
 
-    let received = Mutex::new(Received::default());
     let mut paused = Duration::ZERO;
-    std::thread::scope(|scope| {
-        // Callers go on for as long as this lives: to the end of the scope, also when it fails.
-        let load = Arc::new(());
-        for address in servers.each_ref().map(Server::address) {
-            let (received, load) = (&received, Arc::downgrade(&load));
-            scope.spawn(move || {
-                let mut client = Client::new(address);
-                while load.upgrade().is_some() {
-                    let answer = client.take("tickets", 20).unwrap();
-                    match answer.status {
-                        200 => _ = received.lock().unwrap().add(&answer),
-                        503 => {}
-                        _ => panic!("{}", answer.text()),
-                    }
-                }
-            });
-        }
-        let count = || received.lock().unwrap().keys.len();
-        eventually("many leases were granted", || count() > 5_000);
+    let received = load(&fleet, "tickets", 20).run(&fleet, |run| {
+        await_more(run, "many leases were granted", 5_000);
         assert_eq!(second.command("REPLICAOF NO ONE"), "+OK");
         address.lead_to(second.port());
         // From here on, what is open to the first is open to a replica.
         assert_eq!(first.command(&follow(&second)), "+OK");
-        let (before, begin) = (count(), Instant::now());
+        let begin = Instant::now();
         // More than was held in memory.
-        eventually("keys come from the new master", || count() > before + 2_000);
+        await_more(run, "keys come from the new master", 2_000);
         paused = begin.elapsed();
-        eventually("many leases were granted there", || count() > before + 10_000);
+        await_more(run, "many leases were granted there", 8_000);
     });
-    let received = received.into_inner().unwrap();
-    println!("{} keys over the switchover; it took {paused:?}", received.keys.len());
+    received.check_unique(&format!("a switchover that took {paused:?}"));
+    received.check_answered(&["503"]);
     assert!(paused < Duration::from_secs(10), "they took {paused:?} to find the new master");
-    let handed_out: Vec<&String> = received.keys.intersection(&used).collect();
+    let handed_out: Vec<&String> = used.iter().filter(|key| received.contains(key)).collect();
     assert!(handed_out.is_empty(), "in use elsewhere, and handed out: {handed_out:?}");
-    assert!(received.keys.len() < 450_000, "the keys in use elsewhere were left behind");
-    for server in &servers {
-        eventually("all is well again", || is_ready(server));
+    assert!(received.len() < 450_000, "the keys in use elsewhere were left behind");
+    for server in fleet.each() {
+        eventually("all is well again", || is_well(&server));
         assert!(!server.log().contains("store_rolled_back"), "{}", server.log());
     }
     assert!(first.command("INFO replication").contains("role:slave"));
@@ -89,10 +59,7 @@ fn instances_follow_a_switchover_to_a_promoted_replica() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_word_of_a_master_that_was_replaced_does_not_count() {
-    let (first, second) = match pair() {
-        Ok(pair) => pair,
-        Err(missing) => return skip(&missing),
-    };
+    let Some((first, second)) = unless_missing(pair()) else { return };
     let address = Proxy::start(first.port());
     // Replicas confirm nothing here: the first server stays behind for good.
     let url = format!("redis://127.0.0.1:{}/0?replicas=0", address.port());
@@ -144,8 +111,9 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
         let confirmed = olds[0].snapshots.confirm(&what).await.unwrap();
         assert!(confirmed.on_record, "{role}: {confirmed:?}");
         assert_eq!(confirmed.skips, [5], "{role}");
-        let unplaced = olds[1].snapshots.unplaced("links", grant.mark, None, 10).await.unwrap();
-        assert_eq!(unplaced, ["plain"], "{role}");
+        let names =
+            olds[1].snapshots.names_without_ordinal("links", grant.mark, None, 10).await.unwrap();
+        assert_eq!(names, ["plain"], "{role}");
     }
     let floor = Floor { mark: grant.mark, ..nothing_seen };
     let next = olds[4].leases.lease(&ask, &floor).await.unwrap();
@@ -154,10 +122,7 @@ async fn the_word_of_a_master_that_was_replaced_does_not_count() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_reports_nothing_that_no_replica_has() {
-    let (first, second) = match pair() {
-        Ok(pair) => pair,
-        Err(missing) => return skip(&missing),
-    };
+    let Some((first, second)) = unless_missing(pair()) else { return };
     let store =
         keymill_engine::internals::store::open(&first.url(), Opening::default()).await.unwrap();
     let floor = Floor { store: store.admin.identity().await.unwrap(), mark: Mark::default() };

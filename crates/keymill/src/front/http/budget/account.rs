@@ -13,7 +13,7 @@ use super::{ANSWER_PIECES_MAX, Budget, PIECE_BYTES, STALL_MAX, millis};
 
 /// What one answer holds of the budget.
 #[derive(Debug)]
-pub(in crate::front::http) struct Account {
+pub(in crate::front) struct Account {
     budget: Arc<Budget>,
     line: Option<Arc<Line>>,
     pieces: Arc<Semaphore>,
@@ -45,7 +45,7 @@ impl Account {
     }
 
     /// Waits for room for one piece. Those of a whole text share the room that it has.
-    pub(in crate::front::http) async fn reserve(self: &Arc<Account>, of: Option<&Whole>) -> Room {
+    pub(in crate::front) async fn reserve(self: &Arc<Account>, of: Option<&Whole>) -> Room {
         let pieces = self.pieces.clone();
         // First: what this answer has already made must be sent before it gets more of the budget.
         let piece = pieces.acquire_owned().await.expect("the semaphore is never closed");
@@ -58,7 +58,7 @@ impl Account {
     }
 
     /// Records that something of it was sent.
-    pub(in crate::front::http) fn moved(&self) {
+    pub(in crate::front) fn moved(&self) {
         self.moved_at.store(self.budget.now(), Ordering::Relaxed);
     }
 
@@ -97,7 +97,7 @@ impl Line {
     }
 
     /// Waits until one more body may be read.
-    pub(in crate::front::http) async fn place_for_body(&self) -> OwnedSemaphorePermit {
+    pub(in crate::front) async fn place_for_body(&self) -> OwnedSemaphorePermit {
         self.bodies.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 }

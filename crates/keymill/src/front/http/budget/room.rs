@@ -12,7 +12,7 @@ use super::{ANSWER_PIECES_MAX, PIECE_BYTES};
 
 /// Room for one piece.
 #[derive(Debug)]
-pub(in crate::front::http) struct Room {
+pub(in crate::front) struct Room {
     account: Arc<Account>,
     _bytes: Option<OwnedSemaphorePermit>,
     _piece: OwnedSemaphorePermit,
@@ -20,7 +20,7 @@ pub(in crate::front::http) struct Room {
 
 /// Room for a text that is in memory as a whole, until it is dropped.
 #[derive(Debug)]
-pub(in crate::front::http) struct Whole {
+pub(in crate::front) struct Whole {
     bytes: OwnedSemaphorePermit,
     /// Whose it is, once its answer has begun.
     account: Option<Arc<Account>>,
@@ -36,7 +36,7 @@ impl Room {
     }
 
     /// The bytes of a piece, which give this room back when the last of them is dropped.
-    pub(in crate::front::http) fn hold(self, text: Vec<u8>) -> Bytes {
+    pub(in crate::front) fn hold(self, text: Vec<u8>) -> Bytes {
         self.account.hold(PIECE_BYTES);
         Bytes::from_owner(Piece { text, room: self })
     }
@@ -67,7 +67,7 @@ impl Whole {
 
     /// Gives back what the text and its pieces do not need, now that its size is known, and puts the rest
     /// on an account.
-    pub(in crate::front::http) fn settle(mut self, bytes: usize, account: &Arc<Account>) -> Whole {
+    pub(in crate::front) fn settle(mut self, bytes: usize, account: &Arc<Account>) -> Whole {
         let needed = bytes + ANSWER_PIECES_MAX * PIECE_BYTES;
         let rest = self.bytes.num_permits().saturating_sub(needed);
         drop(self.bytes.split(rest));

@@ -45,7 +45,15 @@ impl Bounds {
             ("limit", _) => json!({
                 "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT,
             }),
+            ("to", "advance_space") => {
+                json!({"type": "integer", "minimum": 0, "maximum": CAPACITY_MAX})
+            }
             ("from" | "to", _) => json!({"type": "string", "format": "date-time"}),
+            ("confirm", _) => json!({"type": "string", "pattern": SPACE}),
+            ("first_line", _) => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
+            ("after", "list_available_keys") => json!({
+                "type": "string", "maxLength": AFTER_LEN_MAX, "pattern": "^[0-8]?[0-9]{1,18}/[!-~]+$",
+            }),
             ("after", "list_leases") => json!({
                 "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}/[0-8]?[0-9]{1,18}$",
             }),
@@ -82,6 +90,25 @@ impl Bounds {
             },
             "additionalProperties": false,
         });
+        for (schema, name, min, description) in [
+            ("FillCount", "count", 1, "How many keys to add."),
+            ("FillUpTo", "up_to", 0, "How many keys should be available in the pool."),
+        ] {
+            let number = json!({
+                "type": "integer", "minimum": min, "maximum": CAPACITY_MAX, "description": description,
+            });
+            schemas[schema] = json!({
+                "type": "object",
+                "description": "How far to fill a pool.",
+                "required": [name],
+                "properties": {name: number},
+                "additionalProperties": false,
+            });
+        }
+        let identity = &mut schemas["ExportAsk"]["properties"]["for"];
+        (identity["pattern"], identity["maxLength"]) = (json!("^[0-9a-f]{16}$"), json!(16));
+        let length = &mut schemas["Growth"]["properties"]["length"];
+        (length["minimum"], length["maximum"]) = (json!(1), json!(LENGTH_MAX));
         let keys = &mut schemas["Keys"]["properties"]["keys"];
         keys["items"] = json!({"oneOf": [{"type": "string"}, {"type": "integer"}]});
         keys["description"] = json!("The keys; integers where `numbers` was `true`.");
@@ -100,6 +127,7 @@ impl Bounds {
             schemas.remove("SpaceHistory");
         }
         complete_spec(&mut schemas["SpaceSpec"]["properties"]);
+        complete_tuning(&mut schemas["SpaceChange"]["properties"]);
         for (_, schema) in fields(schemas) {
             tidy(schema);
         }
@@ -126,24 +154,17 @@ fn scope() -> Value {
 
 /// Bounds of the settings of a keyspace.
 fn complete_spec(settings: &mut Value) {
-    let week = 7 * 24 * 3_600;
-    for (setting, min, max) in [
-        ("length", 0, u64::from(LENGTH_MAX)),
-        ("group", 0, u64::from(u8::MAX)),
-        ("step", 1, CAPACITY_MAX),
-        ("offset", 0, CAPACITY_MAX),
-        ("start", 0, CAPACITY_MAX),
-        ("lease_size_min", 1, Tuning::LEASE_SIZE_MAX),
-        ("lease_size_max", 1, Tuning::LEASE_SIZE_MAX),
-        ("horizon_seconds", 1, week),
-        ("low_water", 0, 100_000_000),
-        ("ttl_seconds", 0, 31_556_952_000),
-        ("reserve_seconds", 5, week),
-        ("window_seconds", 1, Tuning::WINDOW_MAX.as_secs()),
-    ] {
-        settings[setting]["minimum"] = json!(min);
-        settings[setting]["maximum"] = json!(max);
-    }
+    set_bounds(
+        settings,
+        [
+            ("length", 0, u64::from(LENGTH_MAX)),
+            ("group", 0, u64::from(u8::MAX)),
+            ("step", 1, CAPACITY_MAX),
+            ("offset", 0, CAPACITY_MAX),
+            ("start", 0, CAPACITY_MAX),
+        ],
+    );
+    complete_tuning(settings);
     settings["uuid_version"] = json!({
         "type": ["integer", "null"], "enum": [4, 7, null],
         "description": settings["uuid_version"]["description"],
@@ -151,6 +172,28 @@ fn complete_spec(settings: &mut Value) {
     (settings["prefix"]["maxLength"], settings["prefix"]["pattern"]) =
         (json!(16), json!(UNRESERVED));
     (settings["alphabet"]["minLength"], settings["alphabet"]["maxLength"]) = (json!(2), json!(64));
+}
+
+/// Bounds of the settings that may change.
+fn complete_tuning(settings: &mut Value) {
+    let week = 7 * 24 * 3_600;
+    let bounds = [
+        ("lease_size_min", 1, Tuning::LEASE_SIZE_MAX),
+        ("lease_size_max", 1, Tuning::LEASE_SIZE_MAX),
+        ("horizon_seconds", 1, week),
+        ("low_water", 0, 100_000_000),
+        ("ttl_seconds", 0, 31_556_952_000),
+        ("reserve_seconds", 5, week),
+        ("window_seconds", 1, Tuning::WINDOW_MAX.as_secs()),
+    ];
+    set_bounds(settings, bounds);
+}
+
+fn set_bounds<const N: usize>(settings: &mut Value, bounds: [(&str, u64, u64); N]) {
+    for (setting, min, max) in bounds {
+        settings[setting]["minimum"] = json!(min);
+        settings[setting]["maximum"] = json!(max);
+    }
 }
 
 /// Removes defaults that are null, and marks the strings that are times.
