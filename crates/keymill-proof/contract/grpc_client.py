@@ -35,8 +35,8 @@ class Service:
     def message(self, method, **fields):
         return self.methods[method][0](**fields)
 
-    def call(self, method, **fields):
-        return self.methods[method][1](self.message(method, **fields), timeout=20)
+    def call(self, method, metadata=(), **fields):
+        return self.methods[method][1](self.message(method, **fields), timeout=20, metadata=metadata)
 
 
 def take(service, space, count):
@@ -74,9 +74,14 @@ def check_error(service, method, code, reason, **fields):
     raise AssertionError(f"{method} {fields} is not refused")
 
 
+def connect(address):
+    """A channel, and what the server says of itself over it."""
+    channel = grpc.insecure_channel(address)
+    return channel, ProtoReflectionDescriptorDatabase(channel)
+
+
 def main():
-    channel = grpc.insecure_channel(sys.argv[1])
-    reflection = ProtoReflectionDescriptorDatabase(channel)
+    channel, reflection = connect(sys.argv[1])
     services = reflection.get_services()
     assert {SERVICE, "grpc.health.v1.Health"} <= set(services), services
     pool = descriptor_pool.DescriptorPool(reflection)
@@ -112,4 +117,5 @@ def main():
     )
 
 
-main()
+if __name__ == "__main__":
+    main()
