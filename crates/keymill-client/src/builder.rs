@@ -8,7 +8,11 @@ use hyper::header::HeaderValue;
 use crate::calls::Limits;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::{Address, Dialer, TlsFiles, connector};
+use crate::transport::{Address, Dialer, TlsFiles, connector, shown};
+
+/// What a token begins with, and how many letters and digits follow.
+const TOKEN_PREFIX: &str = "km_";
+const TOKEN_REST_LEN: usize = 44;
 
 /// Makes a [`Client`]. What is wrong with a setting is reported by [`build`](Builder::build).
 ///
@@ -141,11 +145,28 @@ impl Builder {
                 return Err(Error::bad_settings(detail));
             }
         }
+        let authorization = self.token.as_deref().map(bearer).transpose()?;
+        if authorization.is_some()
+            && addresses.iter().any(Address::is_tls)
+            && let Some(plain) = addresses.iter().find(|address| address.is_readable())
+        {
+            let detail = format!(
+                "some servers are asked with TLS, and {} is not, so the network could read the token; use \
+                 https:// for all of them",
+                plain.name
+            );
+            return Err(Error::bad_settings(detail));
+        }
         let tls = match addresses.iter().any(Address::is_tls) {
             true => Some(connector(&self.tls)?),
-            false => None,
+            false => {
+                // Files that cannot be used are a mistake, whatever the servers speak.
+                if self.tls.ca.is_some() || self.tls.identity.is_some() {
+                    connector(&self.tls)?;
+                }
+                None
+            }
         };
-        let authorization = self.token.as_deref().map(bearer).transpose()?;
         let dialer = Dialer { tls, time_max: self.connect_time_max };
         let (call, attempt) = (self.deadline, self.attempt_time_max);
         let limits = Limits { call, attempt, is_repeating: self.is_repeating };
@@ -163,10 +184,13 @@ impl Builder {
 /// The header for a token. What is wrong with one does not repeat it.
 fn bearer(token: &str) -> Result<HeaderValue, Error> {
     let token = token.trim();
-    let is_plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    // What is no token may be another secret, which a server must not see.
+    let is_token = token.strip_prefix(TOKEN_PREFIX).is_some_and(|rest| {
+        rest.len() == TOKEN_REST_LEN && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
     let header = HeaderValue::try_from(format!("Bearer {token}"));
-    let (true, Ok(mut header)) = (is_plain, header) else {
-        let detail = "the token is empty, or has characters that no token has; it looks like km_…";
+    let (true, Ok(mut header)) = (is_token, header) else {
+        let detail = "what was given as the token is none: a token is km_… with 47 characters";
         return Err(Error::bad_settings(detail.to_owned()));
     };
     header.set_sensitive(true);
@@ -176,8 +200,9 @@ fn bearer(token: &str) -> Result<HeaderValue, Error> {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let token = self.token.as_ref().map(|_| "…");
+        let servers: Vec<_> = self.servers.iter().map(|server| shown(server)).collect();
         let mut it = f.debug_struct("Builder");
-        it.field("servers", &self.servers).field("token", &token).field("deadline", &self.deadline);
+        it.field("servers", &servers).field("token", &token).field("deadline", &self.deadline);
         it.field("tls", &self.tls).finish_non_exhaustive()
     }
 }
@@ -190,7 +215,11 @@ mod tests {
     #[test]
     fn settings_that_cannot_work_are_refused_and_a_token_is_never_shown() {
         let one = || Client::builder().servers(["http://a:1"]);
-        assert!(one().token("km_x").build().is_ok());
+        let token = format!("km_{}", "x".repeat(TOKEN_REST_LEN));
+        assert!(one().token(&token).build().is_ok());
+        let local = one().servers(["unix:/run/keymill.sock"]);
+        assert!(local.token(&token).build().is_ok());
+        let mixed = || one().servers(["https://b"]);
         let secret = "km_\u{fc}secret";
         for (builder, about) in [
             (Client::builder(), "no server"),
@@ -198,7 +227,13 @@ mod tests {
             (one().deadline(Duration::ZERO), "`deadline`"),
             (one().token(secret), "km_…"),
             (one().token(" "), "km_…"),
+            // Another secret, such as the master secret of a server.
+            (one().token("secret".repeat(8)), "km_…"),
+            (one().token("km_secret"), "km_…"),
+            (mixed().token(&token), "http://a:1"),
+            (one().servers(["https://u:secret@h"]), "user name"),
             (one().servers(["https://b"]).ca_file("/no/such/file"), "/no/such/file"),
+            (one().ca_file("/no/such/file"), "/no/such/file"),
         ] {
             assert!(!format!("{builder:?}").contains("secret"), "{builder:?}");
             let error = builder.build().unwrap_err();
@@ -206,7 +241,8 @@ mod tests {
             assert!(error.detail().contains(about), "{error}");
             assert!(!format!("{error:?} {error}").contains("secret"), "{error}");
         }
-        let client = one().token("km_secret").build().unwrap();
+        let secret = format!("km_secret{}", "x".repeat(TOKEN_REST_LEN - 6));
+        let client = one().token(secret).build().unwrap();
         assert!(!format!("{client:?}").contains("secret"), "{client:?}");
     }
 }

@@ -146,6 +146,8 @@ struct Round {
     backoff: Backoff,
     /// The last problem.
     error: Option<Error>,
+    /// The servers that did not answer, each with its last problem.
+    silent: Vec<(Arc<str>, String)>,
     /// How long a server asked to be left alone.
     retry_after: Duration,
     /// A server said that there are no keys left. Others may still hold some.
@@ -190,7 +192,10 @@ impl Round {
         }
         if !self.exhausted {
             let name: &Arc<str> = &server.line.address.name;
-            let detail = format!("{name} {problem}");
+            self.silent.retain(|(other, _)| other != name);
+            self.silent.push((name.clone(), problem.to_owned()));
+            let all = self.silent.iter().map(|(name, problem)| format!("{name} {problem}"));
+            let detail = all.collect::<Vec<_>>().join("; ");
             self.error = Some(Error::unreachable(detail).with_server(name));
         }
     }

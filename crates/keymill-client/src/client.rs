@@ -100,6 +100,20 @@ impl Client {
         Ok(list.into())
     }
 
+    /// The same client, with connections of its own.
+    #[doc(hidden)]
+    pub fn with_own_connections(&self) -> Client {
+        let shared = &self.shared;
+        Client::new(
+            shared.addresses.clone(),
+            shared.dialer.clone(),
+            shared.authorization.clone(),
+            shared.limits,
+            #[cfg(feature = "grpc")]
+            shared.is_grpc,
+        )
+    }
+
     /// The server that was named first.
     pub(crate) fn first_address(&self) -> &Address {
         self.shared.addresses.first().expect("a client has at least one server")

@@ -94,8 +94,13 @@ impl RawAnswer {
         if self.status.is_success() {
             return Ok(self);
         }
+        let server = self.answer.server();
         let body = self.bytes().await?;
-        Err(Error::from_answer(self.status.as_u16(), retry_after(&self.headers), &body))
+        let error = Error::from_answer(self.status.as_u16(), retry_after(&self.headers), &body);
+        Err(match server {
+            Some(server) => error.with_server(&server),
+            None => error,
+        })
     }
 }
 

@@ -9,9 +9,9 @@ mod dial;
 mod line;
 mod tls;
 
-pub(crate) use address::Address;
 #[cfg(feature = "grpc")]
 pub(crate) use address::Place;
+pub(crate) use address::{Address, shown};
 pub(crate) use body::Body;
 pub(crate) use dial::{Bytes as StreamBytes, Dialer};
 pub(crate) use line::{Answer, Failure, Line};

@@ -67,7 +67,7 @@ pub(crate) use mark::unseen;
 pub use mark::{Floor, History, Lengths, Mark};
 pub use moves::{MovedLease, MovedRow, MovedSpace, Moves, Part, Rows, RowsPage};
 pub use names::{NameBatch, NamePage, NamePurpose, NameRecord, Named, Names, Naming, NewName};
-pub use open::{Opening, check, check_url, folder_of, open, refuse_forgotten};
+pub use open::{Opening, back_up, check, check_url, folder_of, open, refuse_forgotten};
 pub use pools::{AvailablePage, Claim, ClaimAsk, Fill, Filled, Found, Pools, Release, WriteKeys};
 pub use ranges::Ranges;
 pub use safety::{Finding, Verdict, check_safety};

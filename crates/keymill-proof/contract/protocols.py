@@ -272,6 +272,21 @@ def take(client, token, space, count):
     raise AssertionError(f"{space} has no keys")
 
 
+def increment(server):
+    """redis-py sends `INCRBY space 1` for its `incr`."""
+    client = redis.Redis(port=server.redis_port, password=server.tokens["shop"], retry=NEVER)
+    try:
+        first, second = client.incr("tickets"), client.incr("tickets")
+        assert isinstance(first, int) and first < second, (first, second)
+        try:
+            client.incr("tickets", 2)
+            raise AssertionError("two numbers in a row cannot be promised")
+        except redis.ResponseError as error:
+            assert "must be 1" in str(error), error
+    finally:
+        client.close()
+
+
 def main():
     server = Server(sys.argv[1], sys.argv[2])
     seen, failed = set(), 0
@@ -290,6 +305,7 @@ def main():
                     failed += 1
                     print(f"{kind.__name__}: {caller} takes {count} of {space}: {found}, not {expected}", file=sys.stderr)
             getattr(client, "close", lambda: None)()
+        increment(server)
     finally:
         server.stop()
     assert not failed, f"{failed} cases failed"

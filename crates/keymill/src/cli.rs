@@ -10,14 +10,17 @@ mod access;
 mod alias;
 mod args;
 mod audit;
+mod bench;
 mod config;
 mod digest;
 mod explain;
 mod figures;
 mod greeting;
+mod health;
 mod import;
 mod log;
 mod man;
+mod notify;
 mod pool;
 mod progress;
 mod reload;
@@ -93,6 +96,12 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         return token::generate::run(args);
     }
     let mut flags = args.flags();
+    if let Command::Bench(args) = args.command {
+        return bench::run(*args, flags).await;
+    }
+    if let Command::Health { live } = args.command {
+        return health::run(&flags, live).await;
+    }
     flags.secret_use = secret_use(&args.command);
     if let Command::Config(command) = args.command {
         return config::run(&command, &flags);
@@ -103,10 +112,20 @@ async fn run(args: Args) -> anyhow::Result<ExitCode> {
         return serve::run(Config::load(&flags)?, flags, log).await;
     }
     if let Some(remote) = Remote::load(&flags)? {
+        if let Some(server) = remote.readable_token() {
+            eprintln!(
+                "keymill: the token is sent to {server} without TLS, so the network can read it; use https://"
+            );
+        }
         return run_command(args.command, &Via::Server(remote)).await;
     }
+    if Remote::in_environment().is_some() {
+        note!(
+            "keymill: working on a store, as --store or --data-dir says, not through KEYMILL_SERVER"
+        );
+    }
     let mut config = Config::load(&flags)?;
-    config.creates_store = creates_store(&args.command);
+    config.creates_store = creates_store(&args.command, &config);
     let unread = config.secret_unread.take();
     let ran = run_command(args.command, &Via::Store(Box::new(config))).await;
     // Where the secret was needed after all, what kept it from being read is the reason of the failure.
@@ -135,7 +154,9 @@ async fn run_command(command: Command, via: &Via) -> anyhow::Result<ExitCode> {
         Command::Digest(args) => digest::run(via, args).await,
         Command::Token(command) => token::run(via, command).await,
         Command::Serve { .. }
+        | Command::Bench(_)
         | Command::Config(_)
+        | Command::Health { .. }
         | Command::Completions { .. }
         | Command::Man { .. } => {
             unreachable!("handled above")
@@ -149,6 +170,7 @@ fn refuse_server(args: &Args) -> anyhow::Result<()> {
     let (why, is_about_store) = match &args.command {
         Command::Serve { .. } => ("`serve` is itself the server", false),
         Command::Config(_) => ("`config` reads the settings on this machine", false),
+        Command::Bench(_) => ("`bench` takes the URLs of servers as arguments", false),
         Command::Completions { .. } | Command::Man { .. } => {
             ("completions and manuals come with this program", false)
         }
@@ -158,6 +180,9 @@ fn refuse_server(args: &Args) -> anyhow::Result<()> {
         ),
         Command::Store(StoreCommand::Migrate) => {
             ("`store migrate` changes the schema, for which it needs the database itself", true)
+        }
+        Command::Store(StoreCommand::Backup { .. }) => {
+            ("`store backup` copies the file of the database", true)
         }
         Command::Secret(_) => ("the secret never goes through a server", true),
         _ => return Ok(()),
@@ -199,10 +224,20 @@ fn secret_use(command: &Command) -> SecretUse {
 
 /// Whether a command creates the store if there is none. The others have nothing to do in a new one: for them, a path
 /// that was mistyped must not become a store.
-fn creates_store(command: &Command) -> bool {
+fn creates_store(command: &Command, config: &Config) -> bool {
     match command {
-        Command::Take { .. } | Command::Serve { .. } | Command::Digest(_) => true,
-        Command::Store(command) => !matches!(command, StoreCommand::Check { .. }),
+        Command::Serve { .. } => true,
+        Command::Take { space, .. } => {
+            let name = space.as_ref().unwrap_or(&config.default_space);
+            // Without --new-store, it is told why a store with a secret from outside is not created.
+            let is_told = *name == config.default_space && !config.new_store;
+            is_told || config.wanted_space(name).is_some()
+        }
+        Command::Digest(args) => config.spaces.contains_key(&args.space),
+        Command::Store(StoreCommand::Migrate) => true,
+        // An export names its target, which may be empty as yet.
+        Command::Store(StoreCommand::Identity) => config.new_store,
+        Command::Store(_) => false,
         Command::Space(command) => {
             matches!(command, SpaceCommand::Create { .. } | SpaceCommand::Import { .. })
         }
@@ -229,10 +264,12 @@ async fn open_store(config: &Config, opening: Opening) -> anyhow::Result<OpenedS
     let secret_given = config.secret_given && !config.new_store && !existing;
     let create = opening.create && !existing && !existing_only && !secret_given;
     let opening = Opening { create, secret_given, existing_only, ..opening };
-    if config.creates_store {
+    if create {
         make_data_dir(config)?;
     }
-    let store = OpenedStore::open(&config.store, opening).await?;
+    let opened = OpenedStore::open(&config.store, opening).await;
+    let store =
+        opened.map_err(|error| with_origin(config, error, secret_given && !existing_only))?;
     // Not before the store was found: the folder may have been mistyped.
     make_data_dir(config)?;
     Ok(store)
@@ -262,9 +299,20 @@ async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Ser
 /// emptied, or lost and created again.
 async fn refuse_forgotten(config: &Config, store: &OpenedStore) -> anyhow::Result<()> {
     if config.secret_given && !config.new_store {
-        store.refuse_forgotten().await?;
+        let refused = store.refuse_forgotten().await;
+        refused.map_err(|error| with_origin(config, error, true))?;
     }
     Ok(())
+}
+
+/// A refusal of a store because of the secret from outside it, with where that comes from.
+fn with_origin(config: &Config, error: ServiceError, secret_given: bool) -> anyhow::Error {
+    match (&error, config.secret_origin()) {
+        (ServiceError::Broken(_), Some(origin)) if secret_given => {
+            anyhow::Error::from(error).context(format!("the secret comes {origin}"))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Refuses an unsafe store, unless that is allowed: then it returns what is unsafe about it. Warnings

@@ -11,6 +11,7 @@ mod file;
 mod flags;
 mod limits;
 mod listen;
+mod local_server;
 mod mistakes;
 mod origin;
 mod redaction;
@@ -34,6 +35,7 @@ use tracing_subscriber::EnvFilter;
 pub(crate) use access::ADMIN;
 pub(crate) use file::{config_file, log_format};
 pub use flags::{Flags, SecretUse};
+pub use local_server::LocalServer;
 pub(crate) use mistakes::closest;
 pub use origin::{Origin, Origins, WrongUsage};
 pub use remote::Remote;
@@ -266,10 +268,10 @@ impl Config {
     }
 
     /// The settings for a keyspace that is created if it is missing: one in the settings file, or the default
-    /// one. The latter is not created if the secret comes from outside the store, because another store may
-    /// have handed out its keys.
+    /// one. The latter is not created if the secret comes from outside the store, not even in a new one, because
+    /// another store may have handed out its keys.
     pub fn wanted_space(&self, name: &str) -> Option<SpaceSpec> {
-        let is_wanted = name == self.default_space && (!self.secret_given || self.new_store);
+        let is_wanted = name == self.default_space && !self.secret_given;
         let configured = self.spaces.get(name).cloned();
         configured.or_else(|| is_wanted.then(SpaceSpec::default))
     }
@@ -277,12 +279,18 @@ impl Config {
     /// The message for a default keyspace that does not exist for that reason.
     pub fn why_no_default(&self) -> String {
         let name = &self.default_space;
+        let origin = self.secret_origin().unwrap_or_default();
         format!(
             "the keyspace `{name}` does not exist, and is not created automatically because the \
-             secret comes from KEYMILL_SECRET or `secret_file`: another store with this secret may \
+             secret comes {origin}: another store with this secret may \
              have issued its keys. If none has, create it with `keymill space create {name}`; \
              otherwise move it here with `keymill space export` and `import`"
         )
+    }
+
+    /// Where the secret comes from, in words; `None` if it is in the store.
+    pub fn secret_origin(&self) -> Option<String> {
+        self.secret_given.then(|| MASTER.origin_in_words(&self.origins.of("secret")))
     }
 }
 

@@ -7,6 +7,9 @@
 mod accept;
 mod activity;
 mod connection;
+// For the fuzz targets.
+#[doc(hidden)]
+pub mod in_memory;
 mod listeners;
 mod places;
 mod proxy_protocol;

@@ -33,6 +33,8 @@ use crate::keyspace::{Keyspace, check_count};
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How many batches are held at most: a token that may take few keys at once fills the cache as it is used.
 const BATCHES_MAX: usize = 64;
+/// How long keys must last to have been enough.
+const SUFFICED_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause that a server can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -59,13 +61,25 @@ pub(super) struct Refill<S> {
     drawn_before: u64,
     /// How many had been drawn at the last fetch.
     drawn_at_fetch: u64,
-    /// When a fetch last brought keys.
-    fetched_at: Option<Instant>,
+    last_fetch: Option<Fetch>,
     /// The most that servers give at once.
     fetch_max: u64,
     /// When the settings of the keyspace were last looked at.
     checked_at: Option<Instant>,
     is_wanted: bool,
+}
+
+/// A fetch that brought keys.
+#[derive(Debug, Clone, Copy)]
+struct Fetch {
+    count: u64,
+    at: Instant,
+}
+
+impl Fetch {
+    fn is_within(&self, time: Duration, now: Instant) -> bool {
+        now - self.at < time
+    }
 }
 
 impl<S: Source> Refill<S> {
@@ -78,7 +92,7 @@ impl<S: Source> Refill<S> {
             backoff: Backoff::default(),
             drawn_before: 0,
             drawn_at_fetch: 0,
-            fetched_at: None,
+            last_fetch: None,
             fetch_max: settings.keys_max.into(),
             settings,
             checked_at: None,
@@ -195,16 +209,18 @@ impl<S: Source> Refill<S> {
         if expires_at <= now {
             return Err(Error::bad_answer("the keys had expired when they arrived".to_owned()));
         }
-        let lasted = self.fetched_at.map(|at| now - at);
-        // Half of what is held should last for half of the horizon.
-        let horizon = self.settings.horizon;
-        let enough = if self.live.chain.left(now) == 0 { horizon / 2 } else { horizon / 8 };
-        if lasted.is_some_and(|lasted| lasted < enough) {
-            self.demand.ran_short(self.demand.target(&self.settings));
-        } else {
-            self.demand.sufficed();
+        match self.last_fetch {
+            Some(last)
+                if self.live.chain.left(now) == 0
+                    && last.is_within(self.settings.horizon / 2, now) =>
+            {
+                self.demand.ran_dry(last.count);
+            }
+            // Too soon to tell.
+            Some(last) if last.is_within(SUFFICED_AFTER, now) => {}
+            _ => self.demand.sufficed(),
         }
-        self.fetched_at = Some(now);
+        self.last_fetch = Some(Fetch { count: count.into(), at: now });
         self.drawn_at_fetch = self.drawn();
         self.batches.push(self.live.chain.append(taken.keys, expires_at));
         self.backoff.reset();

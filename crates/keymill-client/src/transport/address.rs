@@ -29,9 +29,10 @@ pub(crate) enum Place {
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Address, Error> {
         let wrong = |problem: &str| {
-            let text = text.escape_debug();
+            let server =
+                shown(text).map_or("the server".to_owned(), |it| format!("the server `{it}`"));
             Error::bad_settings(format!(
-                "the server `{text}` {problem}; give it as http://host:port, https://host:port or unix:/path"
+                "{server} {problem}; give it as http://host:port, https://host:port or unix:/path"
             ))
         };
         if let Some(path) = text.strip_prefix("unix:") {
@@ -45,6 +46,14 @@ impl Address {
                 prefix: String::new(),
             });
         }
+        // Wherever it stands: a password that is not encoded may look like a host, and like a path.
+        if text.contains('@') {
+            return Err(wrong("contains a user name: pass a token instead"));
+        }
+        // The fragment of a URL is not part of what is sent, so it would go unnoticed.
+        if text.contains('#') {
+            return Err(wrong("contains a fragment"));
+        }
         let uri: Uri = text.parse().map_err(|_| wrong("is not a URL"))?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
@@ -52,9 +61,6 @@ impl Address {
             _ => return Err(wrong("has an unknown scheme")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(wrong("contains a user name: pass a token instead"));
-        }
         if uri.query().is_some() {
             return Err(wrong("contains a query"));
         }
@@ -73,6 +79,42 @@ impl Address {
 
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self.place, Place::Tcp { is_tls: true, .. })
+    }
+
+    /// Whether what is sent there can be read on the way.
+    pub(crate) fn is_readable(&self) -> bool {
+        matches!(self.place, Place::Tcp { is_tls: false, .. })
+    }
+}
+
+/// What may be shown of a text that should be an address: scheme, host and port. A user name, a query, or whatever was
+/// pasted in its place may be a secret, and so may everything around an `@` that stands where none may be.
+pub(crate) fn shown(text: &str) -> Option<String> {
+    if text.starts_with("unix:") {
+        return Some(text.escape_debug().to_string());
+    }
+    let is_plain = |host: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        host.bytes().all(fits) && host.len() <= 253
+    };
+    match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let is_scheme = scheme.len() <= 10 && scheme.bytes().all(|it| it.is_ascii_lowercase());
+            let host = match rest.rsplit_once('@') {
+                // The login ends at the first `@`, or at the last: what is between may be either.
+                Some((login, _)) if login.contains(['@', '/', '?', '#']) => "",
+                Some((_, host)) => host,
+                None => rest,
+            };
+            let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+            let host = if is_plain(host) { host } else { "" };
+            is_scheme.then(|| format!("{scheme}://{host}"))
+        }
+        // A scheme is what is forgotten most often.
+        None => {
+            let (host, port) = text.rsplit_once(':')?;
+            (is_plain(host) && port.parse::<u16>().is_ok()).then(|| text.to_owned())
+        }
     }
 }
 
@@ -113,6 +155,30 @@ mod tests {
             let error = Address::parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadSettings, "{text}");
             assert!(error.detail().contains("https://host:port"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_a_wrong_address_is_not_repeated() {
+        for (text, says) in [
+            ("https://u:S3cret@h", "`https://h`"),
+            ("https://S3cret@h:81/path", "`https://h:81`"),
+            ("https://h?token=S3cret", "`https://h`"),
+            ("https://h/S3cret?x", "`https://h`"),
+            ("https://h/#S3cret", "`https://h`"),
+            ("https://u:S3@cret@h", "`https://`"),
+            ("https://u:S3/cret@h", "`https://`"),
+            ("https://u:a/S3cret@S3cret@h", "`https://`"),
+            ("km_S3cret", "the server "),
+            ("S3cret S3cret", "the server is not a URL"),
+            ("u:S3cret", "the server "),
+            ("localhost:8080", "`localhost:8080`"),
+            ("ftp://files", "`ftp://files`"),
+        ] {
+            let error = Address::parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+            let is_hidden = !["S3", "cret"].iter().any(|it| error.contains(it));
+            assert!(is_hidden, "{text}: {error}");
         }
     }
 }

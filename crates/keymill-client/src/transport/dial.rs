@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -74,7 +76,31 @@ impl Dialer {
         let name = name.map_err(|error| format!("has no name for TLS: {error}"))?;
         let protocols = if protocol.is_empty() { Vec::new() } else { vec![protocol.to_vec()] };
         let stream = tls.with_alpn(protocols).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| format!("TLS failed: {error}"))?))
+        Ok(Box::new(stream.map_err(|error| tls_problem(&error))?))
+    }
+}
+
+/// Why there is no TLS, and what to do about it.
+fn tls_problem(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidMessage(_)) => "does not speak TLS; use http://".to_owned(),
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "has a certificate of an authority that is not trusted here; name the file of that authority with \
+             `ca_file`"
+                .to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
+            not_after,
+            ..
+        })) => {
+            let seconds = i64::try_from(not_after.as_secs()).unwrap_or(i64::MAX);
+            match Timestamp::from_second(seconds) {
+                Ok(end) => format!("has a certificate that expired on {end}"),
+                Err(_) => format!("has a certificate that has expired: {error}"),
+            }
+        }
+        _ => format!("cannot be reached over TLS: {error}"),
     }
 }
 
@@ -85,5 +111,34 @@ fn unreachable(problem: &dyn std::fmt::Display) -> String {
 impl std::fmt::Debug for Dialer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Dialer").field("time_max", &self.time_max).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustls::InvalidMessage;
+    use rustls::pki_types::UnixTime;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_tls_is_told_with_what_to_do() {
+        let wrong = rustls::Error::InvalidCertificate;
+        let [time, not_after] = [1_800_000_000, 1_700_000_000]
+            .map(|it| UnixTime::since_unix_epoch(Duration::from_secs(it)));
+        for (error, says) in [
+            (rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType), "use http://"),
+            (wrong(CertificateError::UnknownIssuer), "with `ca_file`"),
+            (
+                wrong(CertificateError::ExpiredContext { time, not_after }),
+                "a certificate that expired on 2023-11-14T22:13:20Z",
+            ),
+            (wrong(CertificateError::BadSignature), "cannot be reached over TLS: "),
+        ] {
+            let problem = tls_problem(&io::Error::new(io::ErrorKind::InvalidData, error));
+            assert!(problem.contains(says), "{problem}");
+        }
     }
 }

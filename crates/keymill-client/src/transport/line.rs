@@ -5,6 +5,7 @@
 //! - A request is handed to one connection. It is moved to another one only if not a byte of it was sent.
 //! - A connection carries one request at a time, and is used again only after its answer was read to the end.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use hyper::{HeaderMap, Request, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::address::Address;
+use super::address::{Address, Place};
 use super::body::Body;
 use super::dial::Dialer;
 
@@ -33,6 +34,8 @@ const ANSWER_MAX: usize = 64 << 20;
 pub(crate) struct Line {
     pub(crate) address: Address,
     pub(crate) dialer: Dialer,
+    /// Whether it has ever answered over HTTP.
+    has_answered: AtomicBool,
     idle: Mutex<Vec<Idle>>,
     places: Arc<Semaphore>,
 }
@@ -67,7 +70,8 @@ pub(crate) struct Answer {
 impl Line {
     pub(crate) fn new(address: Address, dialer: Dialer) -> Line {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Line { address, dialer, idle: Mutex::default(), places }
+        let has_answered = AtomicBool::new(false);
+        Line { address, dialer, has_answered, idle: Mutex::default(), places }
     }
 
     /// Sends a request, which `make` builds once there is a connection. `sent` is set when it may be under way.
@@ -83,6 +87,7 @@ impl Line {
             sent.store(true, Ordering::Relaxed);
             match sender.try_send_request(request).await {
                 Ok(answer) => {
+                    self.has_answered.store(true, Ordering::Relaxed);
                     let (parts, body) = answer.into_parts();
                     let connection = Some((self.clone(), sender));
                     let (status, headers) = (parts.status, parts.headers);
@@ -104,12 +109,24 @@ impl Line {
                     }
                     Some(_) => return Err(Failure::NotSent(error.into_error().to_string())),
                     None => {
-                        let problem = explain(&error.into_error());
+                        let problem = self.no_answer(&error.into_error());
                         return Err(Failure::Lost { problem, was_idle });
                     }
                 },
             }
         }
+    }
+
+    /// Why there is no answer. A server that expects TLS ends a plain connection, or sends what is no HTTP.
+    fn no_answer(&self, error: &hyper::Error) -> String {
+        let cause = std::error::Error::source(error).and_then(|it| it.downcast_ref::<io::Error>());
+        let is_reset = cause.is_some_and(|it| it.kind() == io::ErrorKind::ConnectionReset);
+        let is_strange = error.is_parse() || error.is_incomplete_message() || is_reset;
+        let is_plain = matches!(self.address.place, Place::Tcp { is_tls: false, .. });
+        if is_plain && is_strange && !self.has_answered.load(Ordering::Relaxed) {
+            return format!("gave no HTTP answer ({}); does it need https://?", explain(error));
+        }
+        explain(error)
     }
 
     /// Closes all connections that are not in use.
@@ -149,6 +166,11 @@ impl Line {
 }
 
 impl Answer {
+    /// The server that gives it; unknown once it was read to the end.
+    pub(crate) fn server(&self) -> Option<Arc<str>> {
+        self.connection.as_ref().map(|(line, _)| line.address.name.clone())
+    }
+
     /// The next chunk of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {

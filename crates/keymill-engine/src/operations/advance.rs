@@ -29,6 +29,8 @@ const LINE_LEN_MAX: usize = 300;
 /// How many of the highest keys are shown.
 const SHOWN: usize = 10;
 const PAGE: u32 = 1_000;
+/// What the keys in use are called, which are a file for some and a body for others.
+const IN_USE: &str = "the keys in use";
 
 /// What an advance is told.
 #[derive(Debug, Default)]
@@ -195,7 +197,7 @@ impl Service {
         after.advance(seen)?;
         if let Some(to) = ask.to.filter(|to| *to > after.capacity) {
             let problem = format!("is {to}: the keyspace ends at {}", after.capacity);
-            return Err(bad_setting("--to", problem));
+            return Err(bad_setting("`to`", problem));
         }
         let next = ask.to.unwrap_or(0).max(beyond.unwrap_or(0)).min(after.capacity);
         let mut to = Mark { next, ..Mark::default() }.max(seen);
@@ -253,8 +255,11 @@ impl Service {
         }
         if highest.is_empty() {
             return Err(bad_setting(
-                "--beyond-keys",
-                format!("has no generated key of `{}`; pass --to instead", space.name),
+                IN_USE,
+                format!(
+                    "include no generated key of `{}`; pass --to instead (`to` over HTTP)",
+                    space.name
+                ),
             ));
         }
         Ok(highest)
@@ -300,12 +305,12 @@ fn keep_largest(largest: &mut [u64; 2], size: u64) {
 
 fn longer_keys(name: &str, count: u64) -> ServiceError {
     bad_setting(
-        "--beyond-keys",
+        IN_USE,
         format!(
-            "has {count} or more keys that are longer than any key of `{name}`, which may have \
+            "include {count} or more keys that are longer than any key of `{name}`, which may have \
              grown after the backup. If so, run `keymill space grow {name} --length N` first, with \
              the same lengths as before. If they are not keys of `{name}` but aliases, for \
-             example, pass --ignore-longer"
+             example, pass --ignore-longer (`ignore_longer=true` over HTTP)"
         ),
     )
 }
@@ -317,8 +322,8 @@ fn nothing_seen(space: &SpaceRecord) -> ServiceError {
         _ => format!(
             "nothing shows that keys of `{name}` were handed out from ordinal {next} on: neither \
              this data directory nor a running instance has seen any. If you are sure that none \
-             were, you are done. If not, do not start an instance; pass --to ORDINAL, or the keys \
-             in use with --beyond-keys FILE"
+             were, you are done. If not, do not start an instance; pass --to ORDINAL (`to` over HTTP), \
+             or the keys in use with --beyond-keys FILE (as the body over HTTP)"
         ),
     })
 }
@@ -331,7 +336,7 @@ fn digests_may_be_lost(space: &SpaceRecord, seen: Mark) -> ServiceError {
          other inputs. Either run `keymill space grow {name} --length {length}`: known inputs keep \
          their keys, and new ones get longer keys, which were never assigned (if the keyspace may \
          have grown since the backup, use a length that it never had). Or digest every input since \
-         the backup again before any other, then pass --inputs-again"
+         the backup again before any other, then pass --inputs-again (`inputs_again=true` over HTTP)"
     ))
 }
 
@@ -349,7 +354,7 @@ fn resume_tick(
     let far = now.saturating_add(timeline.ticks_in(ADVANCE_MAX));
     if let Some(to) = asked.filter(|to| *to > far.max(seen)) {
         let at = timeline.time_of(to);
-        return Err(bad_setting("--to", format!("is {at}: there would be no IDs until then")));
+        return Err(bad_setting("`to`", format!("is {at}: there would be no IDs until then")));
     }
     let held = timeline.ticks_in(window);
     let resume = now.saturating_add(held).saturating_add(1).max(seen).min(timeline.ticks());
@@ -357,9 +362,10 @@ fn resume_tick(
         let at = timeline.time_of(resume);
         let problem = format!(
             "would have to be {resume}, which is {at}: a clock was that far ahead, and there would \
-             be no IDs until then. Create a new keyspace, or pass `--to {resume}`"
+             be no IDs until then. Create a new keyspace, or pass `--to {resume}` (`to={resume}` over \
+             HTTP)"
         );
-        return Err(bad_setting("--to", problem));
+        return Err(bad_setting("`to`", problem));
     }
     Ok(resume)
 }

@@ -176,6 +176,17 @@ pub enum ServiceError {
     /// The space was ended, or is still being imported.
     #[error("the keyspace `{0}` is sealed: it hands out no more keys")]
     Sealed(String),
+    /// The space was exported, so that a change of it would be missing from the file.
+    #[error(
+        "the keyspace `{space}` was exported for the store {for_store}, and changes here would be missing there; make \
+         them in that store"
+    )]
+    Exported {
+        /// The space.
+        space: String,
+        /// The identity of the store that it was exported for.
+        for_store: String,
+    },
     /// The file cannot be imported here.
     #[error("{0}")]
     BadImport(String),

@@ -90,6 +90,7 @@ impl Service {
         let space = self.space(name).await?;
         let unknown = || unknown_alias(name, alias);
         check_key(alias).map_err(|_| unknown())?;
+        self.check_not_exported(name).await?;
         let (key, _) = self.on_record(&space, alias).await?;
         match self.inner.fence.remove_name(name, &key, owner).await? {
             None => Err(unknown()),
@@ -248,7 +249,7 @@ impl Service {
     }
 
     /// The spelling under which a key would be on record as a name, and its ordinal.
-    async fn on_record(
+    pub(super) async fn on_record(
         &self,
         space: &Space,
         key: &str,

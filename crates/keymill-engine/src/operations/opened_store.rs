@@ -3,6 +3,8 @@
 //! It is opened here and given to [`Setup`](super::Setup). Keyspaces, leases and keys are reached through
 //! the service alone, which changes them through the fence.
 
+use std::path::Path;
+
 use super::ServiceError;
 use crate::fence::whole_store;
 use crate::store::{self, Finding, Opening, Store, StoreDescription};
@@ -25,6 +27,11 @@ impl OpenedStore {
         opening: Opening,
     ) -> Result<(StoreDescription, Vec<Finding>), ServiceError> {
         Ok(store::check(url, opening).await?)
+    }
+
+    /// Copies the store that a URL names into a new file, while instances use it. Nothing else is created or changed.
+    pub async fn back_up(url: &str, to: &Path) -> Result<(), ServiceError> {
+        Ok(store::back_up(url, to).await?)
     }
 
     /// Refuses a URL that names no store which this build can open.

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 
+use jiff::Timestamp;
 use keymill_core::Located;
 
 use super::input::check_space;
@@ -10,7 +11,8 @@ use super::source::Source;
 use super::{Imported, Service, ServiceError, Space};
 use crate::space::Kind;
 use crate::store::{
-    AvailablePage, Claimed, Fill, KeyRows, NamePurpose, Naming, NewName, StoreError, WriteKeys,
+    AvailablePage, Claimed, Fill, Found, KeyRows, NamePurpose, Naming, NewName, Retire, StoreError,
+    WriteKeys,
 };
 use crate::supply::claims::{FRUITLESS_FILLS_MAX, PoolSupply};
 
@@ -177,6 +179,13 @@ impl Service {
             let new: Vec<&str> = batch.iter().map(|index| keys[*index].as_str()).collect();
             let outcomes = self.add_names(space, purpose, "", &new).await?;
             for (&index, outcome) in batch.iter().zip(outcomes) {
+                let may_be_in_pool = matches!(outcome, Ok(Naming::Taken) | Err(_));
+                let outcome = match purpose {
+                    NamePurpose::Used if may_be_in_pool => {
+                        self.take_out(space, &keys[index]).await?.map_or(outcome, Ok)
+                    }
+                    _ => outcome,
+                };
                 match outcome {
                     Ok(Naming::Made) => imported.made += 1,
                     Ok(Naming::Mine) => imported.known += 1,
@@ -191,6 +200,27 @@ impl Service {
         imported.refused.sort_unstable();
         imported.repeated.sort_unstable();
         Ok(())
+    }
+
+    /// Takes a key that is in use elsewhere out of the pool, where it would be handed out; `None` if it is not there.
+    async fn take_out(&self, space: &Space, key: &str) -> Result<Option<Naming>, ServiceError> {
+        if !matches!(space.source, Source::Claimed { .. }) {
+            return Ok(None);
+        }
+        let (key, _) = self.on_record(space, key).await?;
+        let (used_at, instance) = (Timestamp::now(), self.instance().id.clone());
+        match self.found(space, &key).await? {
+            Some(Found::Used(used)) => Ok(used.ended_at(used_at).map(|_| Naming::Mine)),
+            Some(Found::Available | Found::Reserved { .. }) => {
+                let Some(at) = self.key_ref(space, &key).await? else { return Ok(None) };
+                let retired = self.inner.fence.retire(&Retire { at, used_at, instance }).await?;
+                // Otherwise it was claimed meanwhile, and may be handed out.
+                let is_ours = retired.instance == self.instance().id
+                    && retired.used_at.as_millisecond() == used_at.as_millisecond();
+                Ok(is_ours.then_some(Naming::Made))
+            }
+            None => Ok(None),
+        }
     }
 }
 
@@ -213,10 +243,12 @@ impl Space {
         let generations = self.generations();
         let shape = generations.shape();
         let own = key.strip_prefix(&shape.spec().prefix).unwrap_or(key);
-        match own.chars().find(|character| !shape.alphabet().symbols().contains(*character)) {
-            Some(other) => {
-                let other = other.escape_debug();
-                Err(format!("`{other}` is not in the alphabet of the keyspace"))
+        let is_other =
+            |(_, character): &(usize, char)| !shape.alphabet().symbols().contains(*character);
+        match own.char_indices().find(is_other) {
+            Some((at, other)) => {
+                let (at, other) = (key.len() - own.len() + at, other.escape_debug());
+                Err(format!("`{other}` at position {at} is not in the alphabet of the keyspace"))
             }
             None => Ok(NewName { key: key.to_owned(), ordinal: None }),
         }

@@ -1,6 +1,9 @@
 //! Making, showing, advancing, growing and ending spaces.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::{Instant, sleep};
 
 use super::input::check_space;
 use super::{Service, ServiceError};
@@ -9,6 +12,10 @@ use crate::store::{Created, Lengths, Mark, NewSpace, SpaceRecord};
 
 /// A space whose time is over within a year is not worth making.
 const TIME_MIN_MS: i64 = 365 * 24 * 3_600 * 1_000;
+
+/// How long a seal waits until this instance has given back what it holds, and how often it looks.
+const SEAL_WAIT_MAX: Duration = Duration::from_millis(200);
+const SEAL_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// What became of a wish for a space.
 #[derive(Debug)]
@@ -176,14 +183,28 @@ impl Service {
     /// Ends a space.
     pub async fn seal(&self, name: &str) -> Result<SpaceRecord, ServiceError> {
         check_space(name)?;
-        Ok(self.inner.fence.seal(name).await?)
+        let record = self.inner.fence.seal(name).await?;
+        // This instance need not wait for its heartbeat: what it holds is given back at once.
+        self.update_space(record.clone());
+        let begin = Instant::now();
+        let holds_keys = || self.known_space(name).is_some_and(|space| space.at_hand() > 0);
+        while holds_keys() && begin.elapsed() < SEAL_WAIT_MAX {
+            sleep(SEAL_LOOK_EVERY).await;
+        }
+        Ok(record)
     }
 
     /// Changes how a space is served; what `wanted` says of its keys is not looked at. No secret is
     /// needed for that.
     pub async fn tune(&self, name: &str, wanted: &SpaceSpec) -> Result<Ensured, ServiceError> {
         let record = self.store().spaces.space(name).await?;
+        not_exported(&record)?;
         self.tuned(record, wanted).await
+    }
+
+    /// Refuses to change a space that was exported. The store is asked, because another instance may have done it.
+    pub(super) async fn check_not_exported(&self, name: &str) -> Result<(), ServiceError> {
+        not_exported(&self.store().spaces.space(name).await?)
     }
 
     async fn existing(
@@ -321,6 +342,17 @@ fn check_time(timeline: Timeline, now_ms: i64) -> Result<(), ServiceError> {
         return Ok(());
     };
     Err(bad_setting("epoch", problem))
+}
+
+/// Refuses a space that was exported.
+fn not_exported(record: &SpaceRecord) -> Result<(), ServiceError> {
+    match &record.tuning.exported_for {
+        None => Ok(()),
+        Some(store) => {
+            let (space, for_store) = (record.name.clone(), store.clone());
+            Err(ServiceError::Exported { space, for_store })
+        }
+    }
 }
 
 pub(super) fn bad_setting(setting: &'static str, problem: String) -> ServiceError {

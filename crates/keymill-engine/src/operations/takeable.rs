@@ -34,7 +34,8 @@ impl Space {
     /// The refusal where keys are made from inputs, and there is nothing to take.
     pub(super) fn not_takeable(&self) -> ServiceError {
         ServiceError::WrongKind(format!(
-            "`{0}` makes keys from inputs: use POST /v1/spaces/{0}/digests or `keymill digest {0}`",
+            "`{0}` makes keys from inputs: use POST /v1/spaces/{0}/digests, `Digest` over gRPC, or `keymill \
+             digest {0}`",
             self.name
         ))
     }

@@ -39,6 +39,7 @@ impl Service {
             }
             _ => return Err(refuse(&explanation.reason)),
         };
+        self.check_not_exported(name).await?;
         let canonical = explanation.key.unwrap_or_else(|| key.to_owned());
         let at = self.key_ref(&space, &canonical).await?;
         let at = at.ok_or_else(|| refuse("it is neither generated nor from a pool"))?;
@@ -61,7 +62,11 @@ impl Service {
 
     /// Where the row of a key is: a key tells its ordinal, and in a pool the ordinal tells the fill
     /// that wrote it.
-    async fn key_ref(&self, space: &Space, key: &str) -> Result<Option<KeyRef>, ServiceError> {
+    pub(super) async fn key_ref(
+        &self,
+        space: &Space,
+        key: &str,
+    ) -> Result<Option<KeyRef>, ServiceError> {
         let store = self.store();
         let at = |id| KeyRef { space: space.name.clone(), id, key: key.to_owned() };
         let pooled = space.record().definition.kind == Kind::Pooled;

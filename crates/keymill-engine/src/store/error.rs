@@ -109,12 +109,12 @@ impl StoreError {
             format!(
                 "{store} does not exist or is empty, so there is nothing to read or change. Check --store, \
                  --data-dir and the settings; `keymill space create`, `keymill take` and `keymill serve` create a \
-                 store"
+                 store, and `keymill store identity --new-store` one to move a keyspace to"
             )
         } else if opening.secret_given {
             format!(
-                "{store} does not exist or is empty, and its secret comes from KEYMILL_SECRET, \
-                 `secret_file` or the program that opens it. A new store would begin with the \
+                "{store} does not exist or is empty, and its secret comes from outside it. A new \
+                 store would begin with the \
                  first key of that secret again: if the old store was lost, or this is the wrong \
                  one, it would repeat keys that were already handed out. Restore the store, or \
                  pass --new-store if no key of it was ever handed out (in a Rust program, call \

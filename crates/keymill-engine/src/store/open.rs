@@ -1,6 +1,6 @@
 //! From a store's URL to the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 #[cfg(any(
     feature = "sqlite",
     feature = "postgres",
@@ -139,6 +139,28 @@ pub async fn check(
     Ok((store.admin.describe(), store.admin.check().await?))
 }
 
+/// Copies the store that `url` names into a new file, while instances use it. Only a store that is a file itself can be
+/// copied like this.
+#[cfg_attr(not(feature = "sqlite"), allow(unused_variables, clippy::unused_async))]
+pub async fn back_up(url: &str, to: &Path) -> Result<(), StoreError> {
+    check_url(url)?;
+    #[cfg(feature = "sqlite")]
+    if scheme(url) == "sqlite" {
+        let (path, to) = (sqlite_path(url).to_owned(), to.to_owned());
+        let copy = move || super::sql::sqlite::back_up(path.as_ref(), &to);
+        return tokio::task::spawn_blocking(copy).await.expect("copying does not panic");
+    }
+    let tool = match scheme(url) {
+        "postgres" => "pg_dump or a base backup",
+        "mysql" => "mariadb-dump or mysqldump, with --single-transaction",
+        "redis" => "a copy of its append-only folder",
+        _ => "etcdctl snapshot save",
+    };
+    Err(StoreError::Broken(format!(
+        "only SQLite is backed up by keymill; back up this store with {tool}, as docs/stores.md describes"
+    )))
+}
+
 /// Refuses a store without a keyspace, for a secret that comes from outside it: the store may have been
 /// emptied, or its schema created again after it was lost.
 pub async fn refuse_forgotten(store: &Store) -> Result<(), StoreError> {
@@ -174,10 +196,13 @@ pub fn check_url(url: &str) -> Result<(), StoreError> {
         Some(_) => Ok(()),
         None => {
             let examples: Vec<&str> = SCHEMES.iter().map(|known| known.example).collect();
-            refuse(format!(
-                "`{scheme}` is not a kind of store; stores are named by URL: {}",
-                examples.join(", ")
-            ))
+            // Anything else may be a password, and is not repeated.
+            let is_kind = url.contains(':') && scheme.bytes().all(|it| it.is_ascii_lowercase());
+            let problem = match is_kind {
+                true => format!("`{scheme}` is not a kind of store"),
+                false => "the store does not begin with a kind of store".to_owned(),
+            };
+            refuse(format!("{problem}; stores are named by URL: {}", examples.join(", ")))
         }
     }
 }
@@ -195,4 +220,23 @@ fn scheme(url: &str) -> &str {
 fn sqlite_path(url: &str) -> &str {
     let path = url.strip_prefix("sqlite:").unwrap_or_default();
     path.strip_prefix("//").unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_kind_of_store_is_named_only_if_it_looks_like_one() {
+        for (url, says) in [
+            ("oracle://host/db", "`oracle` is not a kind of store"),
+            ("keymill.db", "does not begin with a kind of store"),
+            ("S3cretPass", "does not begin with a kind of store"),
+            ("S3cret:Pass", "does not begin with a kind of store"),
+        ] {
+            let error = check_url(url).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("sqlite:/"), "{error}");
+            assert!(!error.contains("S3cret"), "{error}");
+        }
+    }
 }

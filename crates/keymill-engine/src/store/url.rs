@@ -49,6 +49,12 @@ impl StoreUrl {
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // A part of the password would be taken for the host, and shown as such.
+        if path.contains('@') {
+            return refuse(
+                "has a `/` before an `@`: write it as %2F in a password, and the `@` as %40",
+            );
+        }
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
@@ -190,9 +196,12 @@ mod tests {
             ("postgres://me:pass@/keys", "needs a host"),
             ("postgres://me:pass@host:port/keys", "port must be a number"),
             ("postgres://me:pass@host/keys?shema=x", "`shema` that is not one of schema"),
+            ("postgres://me:pa@ss/word@host/keys", "%2F in a password"),
+            ("postgres://me:pass/word@host/keys", "%2F in a password"),
         ] {
             let error = StoreUrl::parse(bad, &["schema"]).unwrap_err().to_string();
-            assert!(error.contains(said) && !error.contains("pass@"), "{error}");
+            let is_hidden = !["pass@", "ss/word", "me:pa"].iter().any(|part| error.contains(part));
+            assert!(error.contains(said) && is_hidden, "{error}");
         }
         let tls = StoreUrl::parse("redis://host?tls=maybe", &[]).unwrap().tls();
         assert!(tls.unwrap_err().to_string().contains("tls=maybe"));

@@ -59,6 +59,17 @@ impl Http2 {
         self.send_bodies(&head, body.as_bytes(), true);
     }
 
+    /// Asks on every stream for the contract of gRPC, many times, and leaves the streams open.
+    pub(super) fn reflect_on_all_streams(&mut self) {
+        const PATH: &[u8] = b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+        let mut head = vec![0x83, 0x86, 0x04, u8::try_from(PATH.len()).unwrap()];
+        head.extend_from_slice(PATH);
+        head.extend_from_slice(b"\x01\x09localhost\x0f\x10\x10application/grpc");
+        // The file that has a symbol: field 4, behind the head of a message.
+        let ask = b"\0\0\0\0\x14\x22\x12keymill.v1.Keymill";
+        self.send_bodies(&head, &ask.repeat(30), false);
+    }
+
     /// Begins a request with large headers and a large body on every stream, and sends as much of the
     /// bodies as the server lets it, but for the last byte of each.
     pub(super) fn send_bodies_without_end(&mut self) {

@@ -83,6 +83,32 @@ fn answers_that_nobody_reads_take_bounded_memory_and_hold_up_nobody() {
 }
 
 #[test]
+fn a_contract_that_nobody_reads_takes_bounded_memory() {
+    const DEAF: u64 = 40;
+    let deployment = Deployment::sqlite();
+    let server = limited(&deployment, UNSENT).start();
+    let stream = STREAM_BYTES + SMALL_ANSWER_BYTES;
+    let bound = PROCESS_BYTES
+        + DEAF * (CONNECTION_BYTES + BODIES_BYTES + u64::from(STREAMS) * stream)
+        + UNSENT / 2;
+    let mut memory = Memory { of: &server, bound, highest: 0 };
+    let mut deaf = Vec::new();
+    for _ in 0..DEAF {
+        let mut connection = Http2::deaf(server.address());
+        connection.reflect_on_all_streams();
+        deaf.push(connection);
+        memory.check();
+    }
+    let mut client = Client::new(server.address());
+    for _ in 0..20 {
+        assert_eq!(client.get("/get-key").unwrap().status, 200);
+        memory.check();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!("{} questions for the contract, not read: {memory}", DEAF * u64::from(STREAMS) * 30);
+}
+
+#[test]
 fn requests_that_do_not_end_take_bounded_memory() {
     const HTTP1: u64 = 500;
     const HTTP2: u64 = 40;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
 
+mod bench;
 mod chromium;
 mod client;
 mod digests;

@@ -47,6 +47,7 @@ fn a_server_begins_on_an_empty_folder_only_when_told_where_the_secret_is_given()
     let mut received = Received::default();
     let told = spec.clone().arg("--new-store");
     let mut server = told.start();
+    put(&server, "default", "{}");
     received.add(&take(&server, "default", 100));
     assert!(server.stop().success());
     let mut server = spec.start();

@@ -89,7 +89,7 @@ pub fn make(ask: &TokenAsk, by: &str) -> Result<(TokenRecord, Zeroizing<String>)
         rate: ask.rate,
         quota: ask.quota,
         certificate: ask.certificate.as_deref().map(canonical),
-        created_at: Timestamp::now(),
+        created_at: in_millis(Timestamp::now()),
         created_by: by.to_owned(),
     };
     Ok((record, text))
@@ -107,7 +107,7 @@ pub async fn rotate(
     }
     let (text, secret) = new_secret()?;
     let now = Timestamp::now();
-    let until = now + overlap;
+    let until = in_millis(now + overlap);
     let record = service
         .change_tokens(|tokens| {
             let token = tokens.iter_mut().find(|token| token.name == name);
@@ -150,6 +150,11 @@ fn not_on_record(name: &str, configured: &[String]) -> ServiceError {
         "the token `{name}` is in the settings, not in the store, so it can be neither rotated nor revoked here: \
          change it in the settings, and send SIGHUP to the instances or restart them"
     ))
+}
+
+/// A time as it is kept: nobody needs more than milliseconds of it.
+fn in_millis(time: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
 
 /// A name in a certificate as it is compared: DNS names in lower case, URIs and addresses as they are.

@@ -45,6 +45,13 @@ impl ListedToken {
         self.record.expires_at.is_some_and(|end| end <= Timestamp::now())
     }
 
+    /// Until when a text from before a rotation is valid, if one is.
+    pub fn old_text_until(&self) -> Option<Timestamp> {
+        let now = Timestamp::now();
+        let ends = self.record.secrets.iter().filter_map(|secret| secret.until);
+        ends.filter(|end| *end > now).max()
+    }
+
     /// When it was made. The settings do not say so.
     pub fn created_at(&self) -> Option<Timestamp> {
         (self.source == TokenSource::Store).then_some(self.record.created_at)

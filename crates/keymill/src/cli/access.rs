@@ -28,28 +28,47 @@ pub(super) async fn learn(access: &Access, service: &Service) -> anyhow::Result<
     Ok(())
 }
 
-/// Refuses an address that others can reach, where nobody needs a token.
-pub(super) fn refuse_open_port(
-    access: &Access,
-    endpoints: &[Endpoint],
-    admin: Option<&Endpoint>,
-    insecure: bool,
-) -> anyhow::Result<()> {
-    let reachable = endpoints.iter().chain(admin).find(|endpoint| !endpoint.is_local());
-    let Some(address) = reachable.filter(|_| !access.is_on()) else { return Ok(()) };
-    if insecure {
-        tracing::warn!(
-            "whoever reaches {address} can take keys and change everything: there are no tokens, and \
-             --insecure-no-auth is set"
-        );
-        return Ok(());
+/// Addresses that others may reach, where nobody may need a token.
+#[derive(Debug)]
+pub(super) struct OpenPort<'a> {
+    pub(super) endpoints: &'a [Endpoint],
+    pub(super) admin: Option<&'a Endpoint>,
+    /// Whether `--insecure-no-auth` is set.
+    pub(super) is_allowed: bool,
+}
+
+impl OpenPort<'_> {
+    /// Refuses them, unless that is allowed.
+    pub(super) fn refuse(&self, access: &Access) -> anyhow::Result<()> {
+        let addresses = self.addresses(access);
+        if addresses.is_empty() || self.is_allowed {
+            return Ok(());
+        }
+        bail!(
+            "cannot listen on {addresses} without tokens: whoever reaches it could take keys and change \
+             everything. Create a token first, with the \
+             same --store, --data-dir and --config as this command:\n\n  keymill token create operator --allow \
+             'admin:*'\n\nor, if the network in front of it is trusted, add --insecure-no-auth"
+        )
     }
-    bail!(
-        "cannot listen on {address} without tokens: whoever reaches it could take keys and change \
-         everything. Create a token first, with the \
-         same --store, --data-dir and --config as this command:\n\n  keymill token create operator --allow \
-         'admin:*'\n\nor, if the network in front of it is trusted, add --insecure-no-auth"
-    )
+
+    /// Warns of them where they are allowed.
+    pub(super) fn warn(&self, access: &Access) {
+        let addresses = self.addresses(access);
+        if !addresses.is_empty() && self.is_allowed {
+            tracing::warn!(
+                "whoever reaches {addresses} can take keys and change everything: there are no tokens, and \
+                 --insecure-no-auth is set"
+            );
+        }
+    }
+
+    /// The addresses that others can reach without a token.
+    fn addresses(&self, access: &Access) -> String {
+        let endpoints = self.endpoints.iter().chain(self.admin);
+        let reachable = endpoints.filter(|endpoint| !endpoint.is_local() && !access.is_on());
+        reachable.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Who may do what, for the greeting. `is_local` says whether only this machine can connect.

@@ -10,6 +10,7 @@ use clap_complete::Shell;
 
 use super::alias::AliasCommand;
 use super::audit::AuditCommand;
+use super::bench::BenchArgs;
 use super::config::ConfigCommand;
 use super::digest::DigestArgs;
 use super::pool::PoolCommand;
@@ -62,8 +63,8 @@ pub(super) struct Args {
     #[arg(long, global = true, value_name = "DIR", help_heading = "Settings")]
     data_dir: Option<PathBuf>,
 
-    /// Create an empty store although KEYMILL_SECRET or secret_file is set; only for the first start,
-    /// when no key was ever handed out [env: KEYMILL_NEW_STORE]
+    /// Create an empty store although KEYMILL_SECRET or secret_file is set, or for `store identity`; only for
+    /// the first start, when no key was ever handed out [env: KEYMILL_NEW_STORE]
     #[arg(long, global = true, help_heading = "Settings")]
     new_store: bool,
 
@@ -106,7 +107,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Serve keys over HTTP
+    /// Serve keys over HTTP and gRPC, and with --redis-listen over the Redis protocol
     #[command(
         after_help = "Examples:\n  keymill serve\n  keymill serve --port 9000\n  keymill serve --listen :80 --store sqlite:/srv/keys.db    once there is a token\n  keymill serve --listen 127.0.0.1:8080 --listen unix:/run/keymill.sock\n  keymill serve --redis-listen 127.0.0.1:6380\n  KEYMILL_STORE=postgres://keymill:password@db1,db2/keymill keymill serve"
     )]
@@ -170,7 +171,7 @@ pub(super) enum Command {
     /// Export the log of used keys
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Check the store, print its identity, update its schema
+    /// Check the store, back it up, print its identity, update its schema
     #[command(subcommand)]
     Store(StoreCommand),
     /// Create, list, rotate and revoke the tokens that callers need
@@ -182,6 +183,16 @@ pub(super) enum Command {
     /// Check or show the settings
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Measure servers: load, latency, and whether every key is unique
+    #[command(after_help = super::bench::EXAMPLES)]
+    Bench(Box<BenchArgs>),
+    /// Check whether a server is ready, for health checks: exit code 0 or 1
+    #[command(after_help = super::health::EXAMPLES)]
+    Health {
+        /// Only check that it is running
+        #[arg(long)]
+        live: bool,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  keymill completions bash > /etc/bash_completion.d/keymill")]
     Completions {

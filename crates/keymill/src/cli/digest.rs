@@ -29,7 +29,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub(super) struct DigestArgs {
     /// The keyspace, of kind digest
-    space: String,
+    pub(super) space: String,
     /// The input; - reads inputs from standard input, one per line
     input: String,
     /// The scope; an input has a different key in each scope

@@ -94,8 +94,8 @@ impl Reached {
             (None, None) => (String::new(), String::new()),
         };
         let quote = if query.is_some() { "'" } else { "" };
-        let token =
-            if self.access.is_on { "-H \"Authorization: Bearer $KEYMILL_TOKEN\" " } else { "" };
+        // In a file, because others on the machine can read a command line.
+        let token = if self.access.is_on { "-H @token.header " } else { "" };
         format!("curl {token}{options}{quote}{url}{path}{quote}")
     }
 }
@@ -105,10 +105,11 @@ pub(super) fn greet(
     service: &Service,
     records: &[SpaceRecord],
     default_space: &str,
+    secret: Option<&str>,
     reached: &Reached,
 ) {
     if log::is_text() {
-        note!("{}", greeting(service, records, default_space, reached));
+        note!("{}", greeting(service, records, default_space, secret, reached));
         return;
     }
     let (place, urls) = (service.describe_store(), reached.urls());
@@ -132,6 +133,7 @@ fn greeting(
     service: &Service,
     records: &[SpaceRecord],
     default_space: &str,
+    secret: Option<&str>,
     reached: &Reached,
 ) -> String {
     let place = service.describe_store();
@@ -147,7 +149,9 @@ fn greeting(
     if records.len() > GREETED_MAX {
         line("", format!("and {} more; see `keymill space list`", records.len() - GREETED_MAX));
     }
-    if service.master().is_some_and(Master::is_made_up) {
+    if let Some(origin) = secret {
+        line("secret", format!("{origin}; keep it as long as its keys are in use"));
+    } else if service.master().is_some_and(Master::is_made_up) {
         line(
             "secret",
             "created at the first start, kept in the store; see `keymill secret export`".to_owned(),
@@ -155,15 +159,15 @@ fn greeting(
     }
     for endpoint in &reached.public {
         line("listening", reached.url(endpoint));
-        if is_unspecified(endpoint) {
-            line("", format!("on every address of this machine ({endpoint})"));
-        }
+        is_unspecified(endpoint).then(|| line("", everywhere(endpoint)));
     }
-    if let Some(url) = reached.admin_url() {
-        line("admin", url);
+    if let Some(endpoint) = &reached.admin {
+        line("admin", reached.url(endpoint));
+        is_unspecified(endpoint).then(|| line("", everywhere(endpoint)));
     }
-    for url in reached.redis_urls() {
+    for (endpoint, url) in reached.redis.iter().zip(reached.redis_urls()) {
         line("redis", url);
+        is_unspecified(endpoint).then(|| line("", everywhere(endpoint)));
     }
     if let Some(docs) = reached.docs() {
         line("docs", docs);
@@ -172,12 +176,22 @@ fn greeting(
     let other = records.first().filter(|_| !records.iter().any(|it| it.name == default_space));
     let query = other.map(|record| format!("space={}", record.name));
     let curl = reached.curl(query.as_deref());
-    write!(text, "\n  {curl}\n").expect("writing to a String cannot fail");
+    let header = match reached.access.is_on {
+        true => {
+            "  # token.header, for its owner alone, has the line: Authorization: Bearer TOKEN\n"
+        }
+        false => "",
+    };
+    write!(text, "\n{header}  {curl}\n").expect("writing to a String cannot fail");
     text
 }
 
+fn everywhere(endpoint: &Endpoint) -> String {
+    format!("on every address of this machine ({endpoint})")
+}
+
 /// The address to connect to: one that listens everywhere is reached by loopback.
-fn openable(address: SocketAddr) -> SocketAddr {
+pub(super) fn openable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -219,9 +233,7 @@ mod tests {
     fn whoever_needs_a_token_is_shown_where_it_goes() {
         let public = vec![Endpoint::Tcp(([127, 0, 0, 1], 80).into())];
         let reached = reached(public, None, false, who(true));
-        let expected =
-            "curl -H \"Authorization: Bearer $KEYMILL_TOKEN\" http://127.0.0.1:80/get-key";
-        assert_eq!(reached.curl(None), expected);
+        assert_eq!(reached.curl(None), "curl -H @token.header http://127.0.0.1:80/get-key");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use keymill_engine::operations::{Service, TokenRecord};
 use tokio::signal::unix::Signal;
 
 use super::log::Log;
+use super::notify::{self, Phase};
 use crate::access::Access;
 use crate::config::{ADMIN, Config, Flags, Settings};
 use crate::front::http::Http;
@@ -62,6 +63,7 @@ impl Reload {
     pub(super) async fn run(self, mut hangup: Signal) {
         let mut applied = self.started.clone();
         while hangup.recv().await.is_some() {
+            notify::tell(Phase::Reloading);
             // Whatever becomes of the settings.
             let is_new_certificate = match &self.tls {
                 Some(tls) => tls.reload(&self.http).await,
@@ -79,7 +81,7 @@ impl Reload {
                     let mut changed = applied.changes(&wanted);
                     if !is_access_new {
                         // They count as changed when they are applied.
-                        changed.retain(|name| !is_one_of(&ACCESS, name) && name != ADMIN_TOKEN);
+                        changed.retain(|name| !is_one_of(&ACCESS, name) && !is_token(name));
                     }
                     changed.extend(is_new_certificate.then(|| "TLS certificate".to_owned()));
                     self.report(&changed, &wanted.settings);
@@ -87,6 +89,7 @@ impl Reload {
                         if is_access_new { wanted } else { applied.without_access_of(wanted) };
                 }
             }
+            notify::tell(Phase::Ready);
         }
     }
 
@@ -123,7 +126,11 @@ impl Reload {
 
     /// Logs what was changed, and what needs a restart. Values are not named: some are secret.
     fn report(&self, changed: &[String], wanted: &Settings) {
-        tracing::info!(changed = changed.join(", "), "the settings were reloaded");
+        if changed.is_empty() {
+            tracing::info!("the settings were reloaded; nothing has changed");
+        } else {
+            tracing::info!(changed = changed.join(", "), "the settings were reloaded");
+        }
         for name in changes(&self.started.settings, wanted).iter().filter(|name| !is_reloaded(name))
         {
             tracing::warn!("needs a restart: {name}");
@@ -131,8 +138,14 @@ impl Reload {
     }
 }
 
-/// What the log calls the token that a variable, a file or a credential holds.
+/// What the log calls the token that a variable, a file or a credential holds, and any other.
 const ADMIN_TOKEN: &str = "admin token";
+const TOKEN: &str = "token ";
+
+/// Whether the change of a name is that of a token.
+fn is_token(name: &str) -> bool {
+    name.starts_with(ADMIN_TOKEN) || name.starts_with(TOKEN)
+}
 
 /// The settings in force.
 #[derive(Debug, Clone)]
@@ -155,7 +168,8 @@ impl Applied {
     /// What a reload changes, by name.
     fn changes(&self, wanted: &Applied) -> Vec<String> {
         let mut names = changes(&self.settings, &wanted.settings);
-        names.retain(|name| is_reloaded(name));
+        // Tokens are told as a whole, wherever they are.
+        names.retain(|name| is_reloaded(name) && !name.starts_with("tokens."));
         let find = |tokens: &[TokenRecord], name: &str| {
             tokens.iter().find(|token| token.name == name).cloned()
         };
@@ -164,14 +178,17 @@ impl Applied {
         tokens.sort_unstable();
         tokens.dedup();
         for token in tokens {
-            let setting = format!("tokens.{token}");
-            // What is in the settings file itself is told setting by setting.
-            let is_told = names.iter().any(|name| is_one_of(&[setting.as_str()], name));
-            if find(&self.tokens, token) != find(&wanted.tokens, token) && !is_told {
-                let is_admin = self.has_admin_token || wanted.has_admin_token;
-                let is_it = is_admin && token == ADMIN;
-                names.push(if is_it { ADMIN_TOKEN.to_owned() } else { setting });
-            }
+            let what = match (find(&self.tokens, token), find(&wanted.tokens, token)) {
+                (before, after) if before == after => continue,
+                (None, _) => "added",
+                (_, None) => "removed",
+                _ => "changed",
+            };
+            let is_admin = self.has_admin_token || wanted.has_admin_token;
+            names.push(match is_admin && token == ADMIN {
+                true => format!("{ADMIN_TOKEN} {what}"),
+                false => format!("{TOKEN}{token} {what}"),
+            });
         }
         names
     }
@@ -290,14 +307,17 @@ mod tests {
         };
         let none = applied("", &[], false);
         let all = applied("tokens_file = \"x\"", &[("admin", 1), ("mall", 1)], true);
-        assert_eq!(none.changes(&all), ["tokens_file", "admin token", "tokens.mall"]);
-        assert_eq!(all.changes(&none), ["tokens_file", "admin token", "tokens.mall"]);
+        assert_eq!(none.changes(&all), ["tokens_file", "admin token added", "token mall added"]);
+        assert_eq!(
+            all.changes(&none),
+            ["tokens_file", "admin token removed", "token mall removed"]
+        );
         let other = applied("tokens_file = \"x\"", &[("admin", 2), ("mall", 1)], true);
-        assert_eq!(all.changes(&other), ["admin token"]);
+        assert_eq!(all.changes(&other), ["admin token changed"]);
         // One of the settings file is told once.
         let section = "[tokens.shop]\nsha256 = \"x\"\nallow = []";
         let names = none.changes(&applied(section, &[("shop", 1)], false));
-        assert_eq!(names, ["tokens.shop.allow", "tokens.shop.sha256"]);
+        assert_eq!(names, ["token shop added"]);
         assert!(all.changes(&all).is_empty());
     }
 

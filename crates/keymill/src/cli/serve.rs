@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::greeting::{self, Reached};
 use super::log::{self, Log};
+use super::notify::{self, Phase};
 use super::reload::{Applied, Reload};
 use super::{access, check_safety, open_store, refuse_forgotten};
 use crate::access::Access;
@@ -38,6 +39,7 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let of_admin = config.admin_listen.as_ref().map_or(0, |_| ADMIN_CONNECTIONS_MAX + RESERVE);
     let spare = spare.saturating_sub(OTHER_FILES + RESERVE + of_admin).max(16);
     limits.connections_max = limits.connections_max.min(spare);
+    let secret = config.secret_origin();
     let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
     let listeners = async {
         let http = Listeners::bind(&config.listen, config.admin_listen.as_ref()).await?;
@@ -46,13 +48,18 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let listeners = listeners.await.map_err(|error| explain(error, &config))?;
     let listeners = listeners.with_tls(tls.clone());
     let access = Arc::new(Access::new(config.access.clone()));
+    let open_port = access::OpenPort {
+        endpoints: &[config.listen.as_slice(), &config.redis_listen].concat(),
+        admin: config.admin_listen.as_ref(),
+        is_allowed: config.insecure_no_auth,
+    };
+    if !store_exists(&config.store) {
+        // There are no tokens in it, and a refused start leaves no store behind.
+        open_port.refuse(&access)?;
+    }
     let (service, records) = start_patiently(&config, &access).await?;
-    access::refuse_open_port(
-        &access,
-        &[config.listen.as_slice(), &config.redis_listen].concat(),
-        config.admin_listen.as_ref(),
-        config.insecure_no_auth,
-    )?;
+    open_port.refuse(&access)?;
+    open_port.warn(&access);
     access::warn_of_no_tokens(&access.summary());
     let reached = Reached::new(&listeners, access.summary())?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max)
@@ -71,7 +78,9 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     tokio::spawn(reload.run(hangup));
     let stop = stop_signal()?;
     service.announce(reached.address());
-    greeting::greet(&service, &records, &config.default_space, &reached);
+    greeting::greet(&service, &records, &config.default_space, secret.as_deref(), &reached);
+    // Connections were accepted by the system since the listeners were bound.
+    notify::tell(Phase::Ready);
     server::run(listeners, http, limits, stop).await?;
     service.stop(limits.drain_time_max).await;
     tracing::info!("stopped");
@@ -105,15 +114,16 @@ async fn start(config: &Config, access: &Access) -> anyhow::Result<(Service, Vec
     let allow_unsafe = config.allow_unsafe_store;
     let store = open_store(config, Opening { allow_unsafe, ..Opening::default() }).await?;
     refuse_forgotten(config, &store).await?;
-    if config.new_store && !store.describe().created {
-        tracing::warn!(
-            "--new-store is for the first start, but this store already exists; remove --new-store, or \
-             a lost store would go unnoticed"
-        );
-    }
     let findings = store.findings().await?;
     let unsafe_store = check_safety(&findings, allow_unsafe)?;
     let service = Service::start(config.setup(store, unsafe_store)).await?;
+    // As long as there is no keyspace, the flag is still needed where the secret comes from outside.
+    if config.new_store && !service.reports().await?.is_empty() {
+        tracing::warn!(
+            "--new-store is for the first start, but this store already has keyspaces; remove --new-store, or \
+             a lost store would go unnoticed"
+        );
+    }
     for (name, wanted) in &config.spaces {
         service.ensure_space(name, wanted).await?;
     }
@@ -130,6 +140,14 @@ async fn start(config: &Config, access: &Access) -> anyhow::Result<(Service, Vec
     let reports = service.reports().await?;
     access::learn(access, &service).await?;
     Ok((service, reports.into_iter().map(|report| report.record).collect()))
+}
+
+/// Whether there is a store, as far as that can be told without opening it: only a file is looked for.
+fn store_exists(url: &str) -> bool {
+    let Some(path) = url.strip_prefix("sqlite:") else { return true };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    // One that cannot be looked at is told of when it is opened.
+    !matches!(std::fs::metadata(path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// What to do about an address that cannot be listened on.
@@ -156,6 +174,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        notify::tell(Phase::Stopping);
         let farewell = "stopping: finishing requests and returning unused keys (repeat the signal to quit at once)";
         if log::is_text() {
             eprintln!("{farewell}");

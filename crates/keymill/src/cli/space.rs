@@ -81,7 +81,9 @@ async fn run_on(site: &Site, command: SpaceCommand) -> anyhow::Result<ExitCode> 
                 bail!("not sealed");
             }
             site.seal(&name).await?;
-            note!("keymill: `{name}` is sealed; it hands out no more keys");
+            note!(
+                "keymill: `{name}` is sealed; it hands out no more keys, and running instances stop within a heartbeat"
+            );
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
-//! `keymill store`: whether a store is safe to lease from, its schema, and its identity.
+//! `keymill store`: whether a store is safe to lease from, its backup, its schema, and its identity.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -28,8 +29,18 @@ pub(super) enum StoreCommand {
         after_help = "Example:\n  keymill store migrate --store postgres://owner@db1/keymill"
     )]
     Migrate,
-    /// Print the store's identity, for `space export --for`; creates the store if it is empty
-    #[command(after_help = "Example:\n  keymill --store postgres://db/keymill store identity")]
+    /// Copy a SQLite store into a new file, while instances use it
+    #[command(
+        after_help = "The file must not exist yet. It contains the secret, if the store keeps it. The schema is not updated.\n\nAfter a restore, run `keymill space advance NAME` for every keyspace before you start an instance: keys\nthat were handed out since the backup would be repeated otherwise. docs/stores.md has every step.\n\nExample:\n  keymill store backup /backup/keymill-2026-11-16.db"
+    )]
+    Backup {
+        /// The file to create
+        file: PathBuf,
+    },
+    /// Print the store's identity, for `space export --for`; with --new-store, creates a store that is empty
+    #[command(
+        after_help = "Example:\n  keymill --store postgres://db/keymill --new-store store identity"
+    )]
     Identity,
 }
 
@@ -45,11 +56,23 @@ pub(super) async fn run(via: &Via, command: StoreCommand) -> anyhow::Result<Exit
             println!("{}", Server::new(remote)?.store().await?.identity);
             Ok(ExitCode::SUCCESS)
         }
+        (StoreCommand::Backup { file }, via) => back_up(via.config()?, &file).await,
         (StoreCommand::Migrate, via) => migrate(via.config()?).await,
     }
 }
 
-/// Prints the store's identity. Creates the store if there is none, because an export names its target.
+/// Copies the store into a file, and says what to do once that is restored.
+async fn back_up(config: &Config, file: &Path) -> anyhow::Result<ExitCode> {
+    OpenedStore::back_up(&config.store, file).await?;
+    note!("keymill: wrote a backup to {}; keep it as safe as the store itself", file.display());
+    note!(
+        "keymill: after restoring it, run `keymill space advance NAME` for every keyspace before you start an \
+         instance; see \"Backup and restore\" in docs/stores.md"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the store's identity.
 async fn identity(config: &Config) -> anyhow::Result<ExitCode> {
     let opening = Opening { allow_unsafe: true, ..Opening::default() };
     let store = open_store(config, opening).await?;

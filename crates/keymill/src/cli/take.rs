@@ -31,7 +31,7 @@ pub(super) async fn run(
         note!("keymill: created the keyspace `{name}`");
     }
     let to = BufWriter::with_capacity(BUFFER, Data);
-    let mut out = Keys { to, json: json.then(|| name.clone()), begun: false };
+    let mut out = Keys { to, json: json.then(|| name.clone()), begun: false, count: 0 };
     let each = |key: &[u8]| out.key(key).is_ok();
     let taken = match site.take(&name, count, &caller, each).await {
         Err(error) if unknown_space(&error).is_some() => {
@@ -41,7 +41,13 @@ pub(super) async fn run(
     };
     site.leave().await;
     let written = out.end();
-    let taken = taken?;
+    let taken = match taken {
+        Err(error) if out.count > 0 && written.is_ok() => {
+            let (printed, count) = (grouped(out.count), grouped(count));
+            return Err(error.context(format!("printed {printed} of {count} keys, then failed")));
+        }
+        taken => taken?,
+    };
     written?;
     if taken < count {
         let (taken, count) = (grouped(taken), grouped(count));
@@ -96,10 +102,13 @@ struct Keys {
     json: Option<String>,
     /// Whether the JSON object has been opened.
     begun: bool,
+    /// How many there were.
+    count: u64,
 }
 
 impl Keys {
     fn key(&mut self, key: &[u8]) -> io::Result<()> {
+        self.count += 1;
         let Some(space) = &self.json else {
             self.to.write_all(key)?;
             return self.to.write_all(b"\n");

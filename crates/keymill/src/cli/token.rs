@@ -4,15 +4,20 @@ pub(super) mod generate;
 mod show;
 mod values;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
 use self::generate::GenerateArgs;
 use self::values::{duration, expiry, per};
+use super::site::refusal::unknown_space;
 use super::site::{Site, Via};
 use super::usage;
 use crate::access::issue::TokenAsk;
+
+/// How many keyspaces of a new token are looked up.
+const LOOKED_UP_MAX: usize = 20;
 
 /// Who creates tokens at the command line, for the record.
 pub(super) const HERE: &str = "command line";
@@ -73,6 +78,23 @@ pub(super) enum TokenCommand {
     },
 }
 
+/// Tells of keyspaces that a token is for and that do not exist: their names may be mistyped.
+async fn note_missing(site: &Site, allow: &[String]) {
+    let names = allow
+        .iter()
+        .filter_map(|text| text.split_once(':'))
+        .flat_map(|(_, names)| names.split(','));
+    let names: BTreeSet<&str> =
+        names.filter(|name| !name.contains('*')).take(LOOKED_UP_MAX).collect();
+    for name in names {
+        if let Err(error) = site.space(name).await
+            && unknown_space(&error).is_some()
+        {
+            note!("keymill: the keyspace `{name}` does not exist yet");
+        }
+    }
+}
+
 /// Until when, how much, and for whom a token is, for the commands that make one.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub(super) struct LimitArgs {
@@ -122,11 +144,12 @@ async fn run_on(via: &Via, site: &Site, command: TokenCommand) -> anyhow::Result
             note!("keymill: created the token `{name}`; this is the only time it is shown");
             if is_first {
                 note!(
-                    "keymill: it is the first token: from now on every caller needs one (except for what \
-                     `anonymous_allow` lists)"
+                    "keymill: it is the first token: every caller needs one from now on, at running instances \
+                     within a heartbeat (except for what `anonymous_allow` lists)"
                 );
             }
             show::print_made(&token, &text, json)?;
+            note_missing(site, &token.record.allow).await;
             site.record_act(&format!("token create {name}")).await
         }
         TokenCommand::Rotate { name, overlap, json } => {

@@ -1,10 +1,17 @@
-//! A store's URL as it may be shown: without passwords.
+//! The URL of a store or a server as it may be shown: without passwords.
 
-/// A store's URL without passwords: neither that of the login nor any among the parameters.
+/// Parameters of a URL whose names have one of these are not shown.
+const SECRET_NAMES: [&str; 4] = ["pass", "token", "secret", "key"];
+
+/// A URL without passwords: neither that of the login nor any among the parameters. What is no URL may be a secret that
+/// was pasted in its place.
 pub(super) fn redact(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| *scheme != "sqlite")
-    else {
+    let is_path = ["sqlite:", "unix:"].iter().any(|scheme| url.starts_with(scheme));
+    if is_path {
         return url.to_owned();
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return "***".to_owned();
     };
     // A password may hold any character, so the login ends at the last `@`.
     let (login, place) = match rest.rsplit_once('@') {
@@ -19,7 +26,7 @@ pub(super) fn redact(url: &str) -> String {
         None => (place, None),
     };
     let hide = |parameter: &str| match parameter.split_once('=') {
-        Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
+        Some((name, _)) if is_secret(name) => format!("{name}=***"),
         _ => parameter.to_owned(),
     };
     let parameters = parameters.map_or(String::new(), |parameters| {
@@ -27,6 +34,20 @@ pub(super) fn redact(url: &str) -> String {
         format!("?{}", shown.join("&"))
     });
     format!("{scheme}://{login}{place}{parameters}")
+}
+
+/// The URLs of servers, which have neither a login nor parameters: what has them is not shown at all.
+pub(super) fn redact_servers(urls: &str) -> String {
+    if urls.contains(['@', '?', '#']) {
+        return "***".to_owned();
+    }
+    let shown: Vec<String> = urls.split(',').map(|url| redact(url.trim())).collect();
+    shown.join(",")
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
 #[cfg(test)]
@@ -43,5 +64,12 @@ mod tests {
         assert_eq!(redact(parameters), "postgres://host/db?sslmode=require&password=***");
         assert_eq!(redact("sqlite:/var/lib/k@m.db"), "sqlite:/var/lib/k@m.db");
         assert_eq!(redact("sqlite://var/k:1@m.db"), "sqlite://var/k:1@m.db");
+        assert_eq!(redact("https://h?token=secret"), "https://h?token=***");
+        assert_eq!(redact("km_secret"), "***");
+        assert_eq!(redact("unix:/run/keymill.sock"), "unix:/run/keymill.sock");
+        for url in ["https://a,https://u:p,w@b", "unix:/a,https://b?token=x", "km_secret"] {
+            assert_eq!(redact_servers(url), "***", "{url}");
+        }
+        assert_eq!(redact_servers("https://a:1, unix:/b"), "https://a:1,unix:/b");
     }
 }

@@ -12,11 +12,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use zeroize::Zeroizing;
 
 use super::variables::variable_name;
-use super::{Origin, Origins};
+use super::{Origin, Origins, WrongUsage};
 
 /// Where systemd puts credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
@@ -135,7 +135,8 @@ impl Secret {
         found.retain(|source| Some(rank(&source.origin)) == highest);
         if let [one, other, ..] = &found[..] {
             let [one, other] = [one, other].map(|source| self.name_of(source));
-            bail!("{one} and {other} both give {}; keep one of them", self.what);
+            let problem = format!("{one} and {other} both give {}; keep one of them", self.what);
+            return Err(WrongUsage(problem).into());
         }
         Ok(found.pop())
     }

@@ -6,9 +6,9 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::secrets::{ADMIN_TOKEN, MASTER, STORE, Secret};
+use super::secrets::{ADMIN_TOKEN, MASTER, STORE, Secret, TOKEN};
 use super::variables::{VARIABLES, path};
-use super::{Config, Origin};
+use super::{Config, Origin, Remote, redaction};
 
 /// A section of the settings file, with its values.
 struct Section {
@@ -65,8 +65,11 @@ impl Config {
             settings.insert("store".to_owned(), origin_json(&self.origins.of("store")));
         }
         let file = self.origins.file().map(|file| file.display().to_string());
+        let token = token_origin().as_ref().map(origin_json);
         Ok(json!({
             "file": file,
+            "server": Remote::in_environment().map(|urls| redaction::redact_servers(&urls)),
+            "token": token,
             "secret": secret,
             "admin_token": admin_token,
             "settings": settings,
@@ -86,6 +89,17 @@ impl Config {
         lines.extend(store.map(|origin| format!("# Store: {origin}.")));
         let admin_token = hidden(&ADMIN_TOKEN, "admin_token");
         lines.extend(admin_token.map(|origin| format!("# Admin token: {origin}.")));
+        if let Some(urls) = Remote::in_environment() {
+            let urls = redaction::redact_servers(&urls);
+            lines.push(format!(
+                "# Server: {urls}, from the variable KEYMILL_SERVER. Other commands work through it."
+            ));
+            let token = token_origin().map(|origin| TOKEN.origin_in_words(&origin));
+            lines.push(match token {
+                Some(origin) => format!("# Token for the server: {origin}, not shown."),
+                None => "# Token for the server: none is set.".to_owned(),
+            });
+        }
         lines
     }
 
@@ -102,6 +116,11 @@ impl Config {
         });
         Ok(sections)
     }
+}
+
+/// Where the token for a server comes from. Two of them are refused when it is used.
+fn token_origin() -> Option<Origin> {
+    TOKEN.find_in_environment().ok().flatten().map(|source| source.origin)
 }
 
 /// Collects a section and those below it. An empty one counts, too: it may be a keyspace with all

@@ -2,7 +2,7 @@
 //!
 //! `Http::answer` hands over every request that is a call. Bodies are read and written here and not by tonic, because
 //! the limits of HTTP hold for them: of time, of size, and of memory that all clients share. tonic has the client's code,
-//! the status with its details, and reflection.
+//! the status with its details, and the messages of health checks and reflection.
 //!
 //! # Invariants
 //!
@@ -15,6 +15,7 @@ mod aliases;
 mod answers;
 mod batches;
 mod convert;
+mod descriptors;
 mod digests;
 mod explain;
 mod health;
@@ -103,9 +104,7 @@ async fn call(
     match admitted.method {
         Method::TakeStream => Ok(take_stream::begin(http, asked, admitted, request)),
         Method::HealthWatch => health::watch(http, asked, request.into_body()).await,
-        Method::Reflection | Method::ReflectionAlpha => {
-            Ok(reflection::answer(admitted.method, request).await)
-        }
+        Method::Reflection | Method::ReflectionAlpha => Ok(reflection::begin(http, asked, request)),
         _ => {
             let (parts, body) = request.into_parts();
             let message = messages::only(&http.state, body).await?;

@@ -336,7 +336,7 @@ fn status_and_code(error: &ServiceError) -> (StatusCode, &'static str) {
         ServiceError::NoWorker(_) => (S::SERVICE_UNAVAILABLE, "no_worker"),
         ServiceError::WrongKind(_) => (S::CONFLICT, "wrong_kind"),
         ServiceError::NotRetirable { .. } => (S::CONFLICT, "not_retirable"),
-        ServiceError::Sealed(_) => (S::CONFLICT, "sealed"),
+        ServiceError::Sealed(_) | ServiceError::Exported { .. } => (S::CONFLICT, "sealed"),
         ServiceError::BadImport(_) => (S::BAD_REQUEST, "bad_import"),
         ServiceError::RolledBack(_) => (S::SERVICE_UNAVAILABLE, "store_rolled_back"),
         ServiceError::NoKeysReady { .. } => (S::SERVICE_UNAVAILABLE, "no_keys_ready"),

@@ -2,9 +2,12 @@
 
 mod advance;
 mod asking;
+mod backup;
+mod bench;
 mod digest;
 mod greeting;
 mod growth;
+mod health;
 mod imports;
 mod listed_tokens;
 mod listeners;
@@ -12,6 +15,7 @@ mod manual;
 mod mistyped;
 mod moving;
 mod names;
+mod notify;
 mod origins;
 mod output;
 mod paths;
@@ -20,6 +24,7 @@ mod secretless;
 mod secrets;
 mod serve;
 mod server_mode;
+mod server_secrets;
 mod settings;
 mod spaces;
 mod stores;

@@ -99,6 +99,55 @@ async fn own_keys_are_imported_line_by_line_and_handed_out() {
     wrong.is_problem(409, "wrong_kind", "has no pool");
 }
 
+/// Otherwise a key that is in use elsewhere would be handed out, because the imports came in the wrong order.
+#[tokio::test]
+async fn a_key_in_use_is_taken_out_of_the_pool() {
+    let instance = Instance::start().await;
+    let plain = "content-type: text/plain\r\n";
+    for audit in ["batch", "key"] {
+        instance.put(audit, &json!({"kind": "pooled", "audit": audit})).await;
+        // The first two could be generated, and the third could not.
+        let own = "cou0001\ncou0002\nsummer2026\ncou0003\n";
+        let path = format!("/v1/spaces/{audit}/pool");
+        let report = instance.send("POST", &path, plain, own).await.json();
+        assert_eq!(report["imported"], 4, "{report}");
+        let path = format!("/v1/spaces/{audit}/used-keys");
+        let used = "cou0001\nsummer2026\ncou0009\n";
+        let report = instance.send("POST", &path, plain, used).await.json();
+        assert_eq!(
+            (&report["imported"], &report["refused_count"]),
+            (&json!(3), &json!(0)),
+            "{report}"
+        );
+        let again = instance.send("POST", &path, plain, used).await.json();
+        assert_eq!(
+            (&again["imported"], &again["already_there"]),
+            (&json!(0), &json!(3)),
+            "{again}"
+        );
+        let space = instance.call("GET", &format!("/v1/spaces/{audit}")).await.json();
+        assert_eq!(space["available"], 2, "{space}");
+        let mut keys = Vec::new();
+        let end = loop {
+            let answer = instance.call("POST", &format!("/v1/spaces/{audit}/keys")).await;
+            match answer.status {
+                200 => keys.push(answer.json()["keys"][0].as_str().unwrap().to_owned()),
+                _ => break answer,
+            }
+        };
+        end.is_problem(409, "exhausted", "is empty");
+        keys.sort_unstable();
+        assert_eq!(keys, ["cou0002", "cou0003"]);
+        // What was handed out is not taken back.
+        let issued = instance.send("POST", &path, plain, "cou0002\n").await.json();
+        assert_eq!(
+            (&issued["imported"], &issued["refused_count"]),
+            (&json!(0), &json!(1)),
+            "{issued}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn with_audit_key_every_key_is_on_record_with_its_caller() {
     let instance = Instance::start().await;

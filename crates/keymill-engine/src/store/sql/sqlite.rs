@@ -12,6 +12,7 @@
 //! - No other path leads to the database: a file with two links, or mounted by itself, is refused
 //!   when it is opened.
 
+mod backup;
 mod connection;
 mod dialect;
 mod file;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
+pub(in crate::store) use backup::back_up;
 use connection::Db;
 use file::{exists, floor_file, make_private, resolve, sibling};
 pub(in crate::store) use look::look_at;

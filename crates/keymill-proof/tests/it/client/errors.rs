@@ -82,7 +82,7 @@ async fn tokens_that_do_not_suffice_are_told_from_those_that_are_unknown() {
         shop.take().await.unwrap();
         is(&shop.explain("x").await, ErrorKind::Forbidden, "forbidden");
         is(
-            &with("km_wrong").keyspace("default").take().await,
+            &with(&format!("km_{}", "x".repeat(44))).keyspace("default").take().await,
             ErrorKind::Unauthorized,
             "unauthorized",
         );

@@ -81,6 +81,7 @@ fn an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given(kind: Kin
     assert!(refusal.contains("pass --new-store if no key of it was ever"), "{refusal}");
     let mut received = Received::default();
     let mut server = spec("d0").arg("--new-store").start();
+    put(&server, "default", "{}");
     received.add(&take(&server, "default", 100));
     assert!(server.stop().success());
     // From then on it is there.

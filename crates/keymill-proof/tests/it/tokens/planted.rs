@@ -116,8 +116,10 @@ impl Found<'_> {
             self.planted.push(token.clone());
             self.planted.push(mistyped(token));
         }
-        let put = call(server, &admin, "PUT", "/v1/spaces/noted", r#"{"audit":"key"}"#);
-        self.keep("a keyspace", put.text());
+        for (path, settings) in [("default", "{}"), ("noted", r#"{"audit":"key"}"#)] {
+            let put = call(server, &admin, "PUT", &format!("/v1/spaces/{path}"), settings);
+            self.keep("a keyspace", put.text());
+        }
         for token in [&admin, &shop, &new] {
             eventually("there are keys", || {
                 call(server, token, "GET", "/get-key", "").status == 200

@@ -1,6 +1,6 @@
 //! Taking keys.
 
-use keymill_client::raw::Method;
+use keymill_client::raw::{Method, header};
 use tokio::time::sleep;
 
 use super::refusal::{Refusal, code_of};
@@ -43,7 +43,7 @@ impl Server {
         while taken < count {
             let wanted = at_once.min(count - taken);
             let error = match self.take_some(space, wanted, caller, &mut each).await {
-                Ok(Some(0)) | Ok(None) => break,
+                Ok(None) => break,
                 Ok(Some(some)) => {
                     taken += some;
                     continue;
@@ -62,7 +62,8 @@ impl Server {
         Ok(taken)
     }
 
-    /// Takes keys with one request. Returns how many; `None` if nobody reads them any more.
+    /// Takes keys with one request. Returns how many, at least one; `None` if nobody reads them any more. That there are
+    /// no more keys is a refusal with a code of its own, so an answer without any is not one of keymill.
     async fn take_some(
         &self,
         space: &str,
@@ -75,6 +76,10 @@ impl Server {
         let ask = ask.query("count", &count.to_string());
         let ask = ask.query_if("caller", Some(caller).filter(|caller| !caller.is_empty()));
         let mut answer = ask.send().await?;
+        let label = answer.headers.get(header::CONTENT_TYPE);
+        if !label.is_some_and(|label| label.as_bytes().starts_with(b"text/plain")) {
+            return Err(not_keys("is not plain text"));
+        }
         let (mut taken, mut begun) = (0, Vec::new());
         while let Some(chunk) =
             answer.chunk().await.map_err(|error| self.refused(error, Some(space)))?
@@ -90,8 +95,17 @@ impl Server {
                 begun.clear();
             }
         }
-        Ok(Some(taken))
+        match taken {
+            0 => Err(not_keys("has no key")),
+            _ if !begun.is_empty() => Err(not_keys("ends within a key")),
+            _ => Ok(Some(taken)),
+        }
     }
+}
+
+/// The error for an answer that cannot be one.
+fn not_keys(problem: &str) -> anyhow::Error {
+    anyhow::anyhow!("the server's answer {problem}; is it keymill?")
 }
 
 /// Waits as long as the server asks for, if that is not too long.

@@ -22,12 +22,19 @@ pub(in crate::cli) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(error: ClientError, space: Option<&str>, has_token: bool) -> Refusal {
+    pub(in crate::cli) fn new(error: ClientError, space: Option<&str>, has_token: bool) -> Refusal {
         Refusal { error, space: space.map(str::to_owned), has_token }
     }
 
     pub(super) fn code(&self) -> &str {
         self.error.code()
+    }
+
+    /// The path in the URL of the server, which only a proxy needs.
+    fn server_path(&self) -> Option<&str> {
+        let (_, rest) = self.error.server()?.split_once("://")?;
+        let (_, path) = rest.trim_end_matches('/').split_once('/')?;
+        Some(path)
     }
 
     /// After how many seconds the server wants to be asked again, if it says so.
@@ -46,7 +53,12 @@ impl fmt::Display for Refusal {
             "not_found" if detail.ends_with("is not answered on this address") => {
                 write!(f, "{detail}; use the server's address for administration (admin_listen)")
             }
-            _ => f.write_str(detail),
+            "not_found" | "bad_answer" if self.server_path().is_some() => {
+                let path = self.server_path().unwrap_or_default();
+                write!(f, "{detail}; leave out `{path}` in the server's URL, unless a proxy needs it")
+            }
+            // What programs call `ca_file` is a flag here.
+            _ => f.write_str(&detail.replace("`ca_file`", "--server-ca FILE")),
         }
     }
 }

@@ -72,6 +72,15 @@ impl Server {
         Ask { space: Some(space), ..self.ask(method, &path) }
     }
 
+    /// Asks for a path; the answer, whatever its status.
+    pub(in crate::cli) async fn get(&self, path: &str) -> anyhow::Result<(u16, Bytes)> {
+        let asking = async {
+            let mut answer = self.client.send_raw(RawRequest::new(Method::GET, path)).await?;
+            Ok((answer.status.as_u16(), answer.bytes().await?))
+        };
+        asking.await.map_err(|error| self.refused(error, None))
+    }
+
     pub(super) fn refused(&self, error: ClientError, space: Option<&str>) -> anyhow::Error {
         Refusal::new(error, space, self.has_token).into()
     }

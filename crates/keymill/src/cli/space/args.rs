@@ -78,7 +78,7 @@ pub(in crate::cli) enum SpaceCommand {
     },
     /// Write a keyspace with all its records to standard output, to move it to another store
     #[command(
-        after_help = "The keyspace is sealed first: from then on the old store hands out no more of its keys. The\nfile can be imported only into the store that --for names. It does not contain the secret; the\nnew store needs the same one (`keymill secret export`).\n\nExample:\n  keymill --store postgres://db/keymill store identity\n  keymill space export links --for 1f0c2a77d1e04b9a --seal > links.ndjson\n  keymill --store postgres://db/keymill space import links.ndjson"
+        after_help = "The keyspace is sealed first: from then on the old store hands out no more of its keys. The\nfile can be imported only into the store that --for names. It does not contain the secret; the\nnew store needs the same one (`keymill secret export`).\n\nExample:\n  keymill --store postgres://db/keymill --new-store store identity\n  keymill space export links --for 1f0c2a77d1e04b9a --seal > links.ndjson\n  keymill --store postgres://db/keymill space import links.ndjson"
     )]
     Export {
         /// The keyspace

@@ -24,6 +24,8 @@ struct Shown<'a> {
     certificate: Option<&'a str>,
     created_at: Option<Timestamp>,
     created_by: &'a str,
+    /// After a rotation: until when an old text is valid.
+    old_text_until: Option<Timestamp>,
 }
 
 pub(super) fn list(known: KnownTokens, json: bool) -> anyhow::Result<()> {
@@ -46,16 +48,23 @@ pub(super) fn list(known: KnownTokens, json: bool) -> anyhow::Result<()> {
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["NAME", "ALLOWS", "RATE", "QUOTA", "EXPIRES", "CREATED"]);
+    table.set_header(["NAME", "ALLOWS", "RATE", "QUOTA", "EXPIRES", "CREATED", "SOURCE"]);
+    let mut rotated = Vec::new();
     for token in tokens {
-        let (expires, created) = (expiry(&token), created(&token));
+        let (expires, created, source) = (expiry(&token), created(&token), token.source.name());
+        if let Some(end) = token.old_text_until() {
+            rotated
+                .push(format!("the old text of `{}` is valid until {end:.0}", token.record.name));
+        }
         let record = token.record;
         let rate = record.rate.map(|rate| format!("{}/s", grouped(rate.into())));
         let quota = record.quota.map(|quota| format!("{}/d", grouped(quota)));
         let [rate, quota] = [rate, quota].map(|limit| limit.unwrap_or_else(|| "none".to_owned()));
-        table.add_row([record.name, record.allow.join(" "), rate, quota, expires, created]);
+        let allows = record.allow.join(" ");
+        table.add_row([record.name, allows, rate, quota, expires, created, source.to_owned()]);
     }
     println!("{table}");
+    rotated.iter().for_each(|line| println!("{line}"));
     Ok(())
 }
 
@@ -72,9 +81,12 @@ pub(super) fn show(found: &ListedToken, json: bool) -> anyhow::Result<()> {
     println!("rate         {}", or_none(token.rate.map(|rate| format!("{rate} keys a second"))));
     println!("quota        {}", or_none(token.quota.map(|quota| format!("{quota} keys a day"))));
     println!("certificate  {}", or_none(token.certificate.clone()));
-    match found.source {
-        TokenSource::Store => println!("created      {} by {}", token.created_at, token.created_by),
-        TokenSource::Settings => println!("created      in the settings"),
+    if let Some(end) = found.old_text_until() {
+        println!("old text     valid until {end:.0}");
+    }
+    println!("source       {}", found.source.name());
+    if found.source == TokenSource::Store {
+        println!("created      {:.3} by {}", token.created_at, token.created_by);
     }
     Ok(())
 }
@@ -103,6 +115,7 @@ fn shown<'a>(token: &'a ListedToken, text: Option<&'a str>) -> Shown<'a> {
         certificate: record.certificate.as_deref(),
         created_at: token.created_at(),
         created_by: &record.created_by,
+        old_text_until: token.old_text_until(),
     }
 }
 
@@ -115,5 +128,5 @@ fn expiry(token: &ListedToken) -> String {
 }
 
 fn created(token: &ListedToken) -> String {
-    token.created_at().map_or("in the settings".to_owned(), |at| format!("{at:.0}"))
+    token.created_at().map_or("-".to_owned(), |at| format!("{at:.0}"))
 }

@@ -2,7 +2,10 @@
 //!
 //! `answer` asks before a message is read: for a valid token, where the server has tokens, and for a caller that is no
 //! web page, where it has none. Which keyspace a call is about stands in its message, so the right for it is looked at
-//! when the message is decoded. A stream asks again before every batch.
+//! when the message is decoded. A stream asks again before every batch, and without a token it is counted again, too.
+
+use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::Buf;
 use hyper::body::Incoming;
@@ -14,8 +17,9 @@ use prost::Message;
 use super::checks;
 use super::messages::Received;
 use super::methods::{Method, Need};
-use crate::access::Caller;
+use crate::access::limits::Exceeded;
 use crate::access::secret_text::{self, TokenHash};
+use crate::access::{Caller, Denied};
 use crate::front;
 use crate::front::addresses::counted_as;
 use crate::front::admission::Refused;
@@ -77,13 +81,15 @@ fn ask(http: &Http, need: Need, request: &Request<Incoming>) -> Result<Caller, R
     if need == Need::Page {
         return Ok(Caller::nobody(is_on));
     }
-    let address = || {
-        let client = http.origin.client(headers, &state.address_rules.load())?;
-        Some(counted_as(client.0))
-    };
     let certificate = http.origin.certificate_names();
-    let admitted = state.access.admit(bearer, certificate, None, address);
+    let admitted = state.access.admit(bearer, certificate, None, || address(http, headers));
     admitted.map_err(|denied| Refused::new(denied, None))
+}
+
+/// Whom a caller without a token is counted as.
+fn address(http: &Http, headers: &HeaderMap) -> Option<IpAddr> {
+    let client = http.origin.client(headers, &http.state.address_rules.load())?;
+    Some(counted_as(client.0))
 }
 
 fn not_here(detail: String) -> Problem {
@@ -123,13 +129,15 @@ fn allow(http: &Http, method: Method, caller: &Caller, space: Option<&str>) -> R
 pub(super) struct Standing {
     method: Method,
     token: Option<TokenHash>,
+    /// Whom a caller without a token is counted as.
+    address: Option<IpAddr>,
 }
 
 impl Standing {
     /// That of an admitted call.
-    pub(super) fn new(admitted: &Admitted, headers: &HeaderMap) -> Standing {
+    pub(super) fn new(http: &Http, admitted: &Admitted, headers: &HeaderMap) -> Standing {
         let token = bearer(headers).ok().flatten().and_then(secret_text::hash);
-        Standing { method: admitted.method, token }
+        Standing { method: admitted.method, token, address: address(http, headers) }
     }
 
     /// The caller, if it may still do in a keyspace what the method does.
@@ -139,6 +147,19 @@ impl Standing {
         let caller = found.map_err(|denied| Refused::new(denied, None))?;
         allow(http, self.method, &caller, Some(space))?;
         Ok(caller)
+    }
+
+    /// Counts one request more of a caller without a token, or says how long it has to wait for that.
+    pub(super) fn count(
+        &self,
+        http: &Http,
+        caller: &Caller,
+    ) -> Result<Result<(), Duration>, Problem> {
+        match http.state.access.allow(caller, None, || self.address) {
+            Ok(()) => Ok(Ok(())),
+            Err(Denied::Exceeded(Exceeded::Rate { wait, .. })) => Ok(Err(wait)),
+            Err(denied) => Err(Refused::new(denied, None).into()),
+        }
     }
 }
 

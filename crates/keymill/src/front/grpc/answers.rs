@@ -100,7 +100,13 @@ pub(super) fn begin_frame(bytes: &mut Vec<u8>) -> usize {
 
 /// Writes the length of a message, which is complete, before it.
 pub(super) fn end_frame(bytes: &mut [u8], start: usize) {
-    let len = u32::try_from(bytes.len() - start).expect("what fits memory here fits a message");
+    end_frame_before(bytes, start, 0);
+}
+
+/// The same of a message whose last bytes are sent behind these.
+pub(super) fn end_frame_before(bytes: &mut [u8], start: usize, rest: usize) {
+    let len = bytes.len() - start + rest;
+    let len = u32::try_from(len).expect("what fits memory here fits a message");
     bytes[start - 4..start].copy_from_slice(&len.to_be_bytes());
 }
 

@@ -39,6 +39,7 @@ pub(super) async fn take(
 ) -> Result<Response<Body>, Problem> {
     let service = &http.state.service;
     let TakeRequest { space, count, caller } = admitted.only(http, message)?;
+    named(&space)?;
     let count = count.unwrap_or(1);
     check_caller(&caller)?;
     service.check_count(count)?;
@@ -59,6 +60,14 @@ pub(super) async fn take(
     let answer = asked.in_time(Box::pin(take_some(http, &space, count, name))).await?;
     counted.keep();
     Ok(answer)
+}
+
+/// Refuses a take that names no keyspace.
+pub(super) fn named(space: &str) -> Result<(), Problem> {
+    match space {
+        "" => Err(Problem::bad_body("`space` is missing: it names the keyspace".to_owned())),
+        _ => Ok(()),
+    }
 }
 
 /// Takes keys that have to be waited for, or that are many.

@@ -9,6 +9,7 @@
 //!   what it drew.
 //! - Nothing is taken without credit, nor with a token that is not valid any more: the caller is admitted again before
 //!   every piece, and once a second while there is nothing to send.
+//! - A caller without a token is counted as if it had sent a request for every `count_max` keys.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -32,6 +33,7 @@ use super::answers::{self, Steps};
 use super::batches::{AROUND, Batches};
 use super::messages::{HEAD, Messages};
 use super::status;
+use super::take::named;
 use crate::access::limits::Exceeded;
 use crate::access::{Caller, Counted};
 use crate::front::admission::exceeded;
@@ -56,7 +58,8 @@ pub(super) fn begin(
     answers::stream(Taking {
         http: http.clone(),
         asked: asked.clone(),
-        standing: Standing::new(&admitted, request.headers()),
+        standing: Standing::new(http, &admitted, request.headers()),
+        counted_keys: http.state.service.limits().count_max,
         admitted,
         messages: Messages::new(request.into_body()),
         is_closed: false,
@@ -74,6 +77,8 @@ struct Taking {
     admitted: Admitted,
     /// What it is admitted by again.
     standing: Standing,
+    /// How many keys are left of the request that was counted last, where there is no token. The call itself is the first.
+    counted_keys: u32,
     messages: Messages,
     /// The client has closed its side.
     is_closed: bool,
@@ -148,6 +153,7 @@ impl Taking {
         let missing = || Problem::bad_body("the stream has no first message".to_owned());
         let first = self.admitted.message(&self.http, first.ok_or_else(missing)?)?;
         let TakeStreamRequest { space, caller, credit } = first;
+        named(&space)?;
         check_caller(&caller)?;
         let caller = self.admitted.caller.name(&caller, &space).into_owned();
         let space = self.http.state.service.space(&space).await?;
@@ -215,7 +221,19 @@ impl Taking {
         let key_len = space.key_len_max().max(1);
         let fits = (PIECE_BYTES - AROUND) / (key_len + around);
         let fits = u32::try_from(fits.max(1)).unwrap_or(u32::MAX).min(service.limits().count_max);
-        let wanted = fits.min(u32::try_from(self.credit).unwrap_or(u32::MAX));
+        let mut wanted = fits.min(u32::try_from(self.credit).unwrap_or(u32::MAX));
+        let has_token = caller.token_name().is_some();
+        if !has_token {
+            if self.counted_keys == 0 {
+                if let Err(time) = self.standing.count(&self.http, &caller)? {
+                    drop(room);
+                    sleep(time.min(LOOK_EVERY)).await;
+                    return Ok(None);
+                }
+                self.counted_keys = service.limits().count_max;
+            }
+            wanted = wanted.min(self.counted_keys);
+        }
         let (count, counted) = match affordable(&caller, wanted)? {
             Ok(affordable) => affordable,
             Err(time) => {
@@ -237,6 +255,9 @@ impl Taking {
         };
         counted.keep();
         self.credit = self.credit.saturating_sub(taken.into());
+        if !has_token {
+            self.counted_keys = self.counted_keys.saturating_sub(taken);
+        }
         Ok(Some(room.hold(batches.into_messages())))
     }
 

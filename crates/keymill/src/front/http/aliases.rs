@@ -156,7 +156,7 @@ pub(super) async fn put(
         (status = 400, description = "`bad_body`: it takes no body; `bad_owner`, `repeated_parameter`"),
         (status = 404, description = "`unknown_space`, `unknown_alias`"),
         (status = 408, description = "`body_too_slow`"),
-        (status = 409, description = "`taken`: it belongs to another owner; `wrong_secret`"),
+        (status = 409, description = "`taken`: it belongs to another owner; `sealed`: the keyspace was exported; `wrong_secret`"),
         (status = 413, description = "`body_too_large`"),
         (status = 503, description = "`store_rolled_back`"),
     ))]

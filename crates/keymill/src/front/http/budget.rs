@@ -66,7 +66,7 @@ pub(in crate::front) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(max: usize) -> Arc<Budget> {
+    pub(in crate::front) fn new(max: usize) -> Arc<Budget> {
         let max = max.clamp(UNSENT_MIN, u32::MAX as usize);
         let half = max / 2;
         Arc::new(Budget {

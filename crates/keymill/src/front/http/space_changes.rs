@@ -1,8 +1,8 @@
 //! `PATCH /v1/spaces/{space}`, `POST …/grow` and `POST …/seal`: what changes of a keyspace that exists.
 
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
+use axum::{Extension, Json};
 use bytes::Bytes;
 use hyper::Uri;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::body::{Undescribed, no_body};
 use super::params::{confirmed, no_query, query};
+use super::tokens::Unchanged;
 use super::{Problem, State, body};
 use crate::front::space_settings::{self, SpaceChange};
 use crate::front::view::SpaceView;
@@ -31,7 +32,7 @@ pub(crate) struct Growth {
         (status = 200, description = "The keyspace with its new settings. Other instances follow with their next heartbeat", body = SpaceView),
         (status = 400, description = "`bad_definition`"),
         (status = 404, description = "`unknown_space`"),
-        (status = 409, description = "`wrong_kind`: its kind has no such setting; `sealed`"),
+        (status = 409, description = "`wrong_kind`: its kind has no such setting; `sealed`: it was exported"),
         (status = 503, description = "`store_rolled_back`"),
     ))]
 pub(super) async fn change(
@@ -39,12 +40,14 @@ pub(super) async fn change(
     path: Result<Path<String>, PathRejection>,
     uri: Uri,
     body: Bytes,
-) -> Result<Json<SpaceView>, Problem> {
+) -> Result<(Option<Extension<Unchanged>>, Json<SpaceView>), Problem> {
     let Path(space) = path?;
     no_query(&uri)?;
     let wanted: SpaceChange = body::object(&body)?;
-    space_settings::change(&state.service, &space, &space_settings::spec(&wanted)).await?;
-    shown(&state, &space).await
+    let wanted = space_settings::spec(&wanted);
+    let changed = space_settings::change(&state.service, &space, &wanted).await?;
+    let unchanged = (!changed.tuned).then_some(Extension(Unchanged));
+    Ok((unchanged, shown(&state, &space).await?))
 }
 
 /// Adds longer keys to a keyspace. Takes continue with them when the last of the current ones is handed out, on every
@@ -72,8 +75,8 @@ pub(super) async fn grow(
     shown(&state, &space).await
 }
 
-/// Seals a keyspace for good: it hands out no more keys. Instances that are running may hand out keys that they
-/// hold until their next heartbeat.
+/// Seals a keyspace for good: it hands out no more keys. Other instances that are running may hand out keys that
+/// they hold until their next heartbeat.
 #[utoipa::path(post, path = "/v1/spaces/{space}/seal", tag = "keyspaces", operation_id = "seal_space",
     params(
         ("space" = String, Path, description = "The keyspace"),

@@ -1,7 +1,7 @@
 //! Tokens in requests and answers, for `tokens` and for the command line.
 
 use jiff::Timestamp;
-use keymill_engine::operations::TokenRecord;
+use keymill_engine::operations::{TokenRecord, TokenSecret};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -66,6 +66,10 @@ pub(crate) struct TokenView {
     pub(crate) created_at: Option<Timestamp>,
     /// Who created it.
     pub(crate) created_by: String,
+    /// After a rotation: until when an old text is valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) old_text_until: Option<Timestamp>,
 }
 
 /// Where a token is kept.
@@ -111,6 +115,7 @@ impl MadeToken {
 impl From<ListedToken> for TokenView {
     fn from(token: ListedToken) -> TokenView {
         let (expired, created_at) = (token.is_expired(), token.created_at());
+        let old_text_until = token.old_text_until();
         let ListedToken { record, source } = token;
         TokenView {
             name: record.name,
@@ -126,6 +131,7 @@ impl From<ListedToken> for TokenView {
             certificate: record.certificate,
             created_at,
             created_by: record.created_by,
+            old_text_until,
         }
     }
 }
@@ -134,8 +140,11 @@ impl From<TokenView> for ListedToken {
     fn from(view: TokenView) -> ListedToken {
         let record = TokenRecord {
             name: view.name,
-            // Nobody is told their hashes.
-            secrets: Vec::new(),
+            // Nobody is told their hashes, only until when an old one is valid.
+            secrets: match view.old_text_until {
+                Some(_) => vec![TokenSecret { sha256: String::new(), until: view.old_text_until }],
+                None => Vec::new(),
+            },
             allow: view.allow,
             expires_at: view.expires_at,
             rate: view.rate,

@@ -253,9 +253,12 @@ impl Act {
         Act { by: by.to_owned(), from, what }
     }
 
-    /// Whether a part of it may have been done although it was refused.
+    /// Whether a part of it may have been done although it was refused: it is an import. Whatever else has such a word at
+    /// its end has it as a name.
     pub(super) fn may_be_partial(&self) -> bool {
-        ["/pool", "/used-keys", "/import"].iter().any(|path| self.what.ends_with(path))
+        let Some(path) = self.what.strip_prefix("POST ") else { return false };
+        let below = path.strip_prefix("/v1/spaces/").and_then(|rest| rest.split_once('/'));
+        path == "/v1/import" || matches!(below, Some((_, "pool" | "used-keys")))
     }
 
     /// Puts it on record. It has happened, so a failure is only reported.
@@ -280,5 +283,28 @@ async fn learn(state: &State) {
     let access: &Access = &state.access;
     if let Err(error) = access.reread(&state.service).await {
         tracing::warn!("the changed list of tokens could not be read again: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_imports_may_be_done_in_part() {
+        for (what, expected) in [
+            ("POST /v1/import", true),
+            ("POST /v1/spaces/links/pool", true),
+            ("POST /v1/spaces/links/used-keys", true),
+            ("PATCH /v1/spaces/import", false),
+            ("PUT /v1/spaces/pool", false),
+            ("POST /v1/spaces/pool/grow", false),
+            ("POST /v1/spaces/links/pool/fill", false),
+            ("DELETE /v1/tokens/pool", false),
+            ("DELETE /v1/tokens/used-keys", false),
+        ] {
+            let act = Act { by: String::new(), from: String::new(), what: what.to_owned() };
+            assert_eq!(act.may_be_partial(), expected, "{what}");
+        }
     }
 }

@@ -103,7 +103,7 @@ fn as_use(after: &str) -> Option<(Timestamp, i64)> {
         (status = 400, description = "`bad_body`: it takes no body"),
         (status = 404, description = "`unknown_space`"),
         (status = 408, description = "`body_too_slow`"),
-        (status = 409, description = "`not_retirable`: it was not handed out; `wrong_kind`, `wrong_secret`"),
+        (status = 409, description = "`not_retirable`: it was not handed out; `sealed`: the keyspace was exported; `wrong_kind`, `wrong_secret`"),
         (status = 413, description = "`body_too_large`"),
         (status = 503, description = "`store_rolled_back`"),
     ))]

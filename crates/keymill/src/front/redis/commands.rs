@@ -25,6 +25,7 @@ pub(super) struct Entry {
 pub(super) enum Verb {
     Spop,
     Incr,
+    IncrBy,
     Scard,
     Sismember,
     Exists,
@@ -66,6 +67,7 @@ const GROUP: &str = "keymill";
 pub(super) const COMMANDS: &[Entry] = &[
     entry("spop", Verb::Spop, 2..=3, Take, "Takes a key of a keyspace, or several"),
     entry("incr", Verb::Incr, 2..=2, Take, "Takes a key of a keyspace of integers: unique, not consecutive"),
+    entry("incrby", Verb::IncrBy, 3..=3, Take, "With 1, the same as INCR, which some libraries send as this"),
     entry("ping", Verb::Ping, 1..=2, Token, "Answers PONG, or the message"),
     entry("scard", Verb::Scard, 2..=2, Read, "Returns how many keys of a keyspace are left"),
     entry("sismember", Verb::Sismember, 3..=3, Read, "Returns 1 for a key that may still be handed out, otherwise 0"),

@@ -5,6 +5,7 @@
 
 use hyper::StatusCode;
 use keymill_engine::operations::ServiceError;
+use keymill_engine::space::check_name;
 
 use super::frame::Command;
 use crate::access::Denied;
@@ -45,7 +46,7 @@ impl Failure {
         let name = shown(command.name());
         Failure::wrong(format!(
             "unknown command '{name}'. This is keymill, which hands out unique keys and speaks a part of the Redis \
-             protocol: SPOP, INCR, SCARD, SISMEMBER, EXISTS and TYPE of a keyspace, MULTI, EXEC and DISCARD, and \
+             protocol: SPOP, INCR, INCRBY, SCARD, SISMEMBER, EXISTS and TYPE of a keyspace, MULTI, EXEC and DISCARD, and \
              what connections need"
         ))
     }
@@ -118,7 +119,18 @@ impl From<Problem> for Failure {
 
 impl From<ServiceError> for Failure {
     fn from(error: ServiceError) -> Failure {
-        Problem::from(error).into()
+        let cannot_exist =
+            matches!(&error, ServiceError::UnknownSpace(name) if check_name(name).is_err());
+        let mut failure = Failure::from(Problem::from(error));
+        if cannot_exist {
+            // Whoever comes from Redis may have a name such as `ids:free`.
+            failure.text = format!(
+                "{}, and there cannot be one: names have a-z, 0-9, `-` and `_`",
+                failure.text
+            )
+            .into();
+        }
+        failure
     }
 }
 

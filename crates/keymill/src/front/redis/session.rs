@@ -252,6 +252,7 @@ impl<'a> Session<'a> {
         match entry.verb {
             Verb::Spop => return self.spop(command, reply),
             Verb::Incr => return self.incr(command, reply),
+            Verb::IncrBy => return self.incr_by(command, reply),
             Verb::Scard => return Ok(wait(Job::count(command))),
             Verb::Sismember => return Ok(wait(Job::member(command))),
             Verb::Exists => return Ok(wait(Job::exist(command))),

@@ -1,4 +1,4 @@
-//! `SPOP` and `INCR`: keys that are in memory are answered at once, everything else is a [`Take`] that waits. In a
+//! `SPOP`, `INCR` and `INCRBY`: keys that are in memory are answered at once, everything else is a [`Take`] that waits. In a
 //! pipeline, the keys of equal commands are made together.
 //!
 //! `session` calls this. Takes are counted against the limits of their token before a key is made, as over HTTP.
@@ -12,7 +12,7 @@ use keymill_engine::operations::turn::turn;
 use keymill_engine::operations::{ServiceError, Space};
 use keymill_engine::space::{Definition, Kind};
 
-use super::failure::Failure;
+use super::failure::{Failure, shown};
 use super::frame::Command;
 use super::job::Job;
 use super::large::{AROUND_KEY, Large};
@@ -110,15 +110,20 @@ impl Session<'_> {
         count: &[u8],
         reply: &mut Reply<'_>,
     ) -> Result<Flow, Failure> {
-        let count = text(count).parse::<u32>();
-        let limits = self.redis.service.limits();
-        let count = count.map_err(|_| Problem::bad_count(limits))?;
-        if count == 0 {
-            reply.set(0);
-            return Ok(Flow::Done);
+        let count_max = self.redis.service.limits().count_max;
+        match text(count).parse::<u32>() {
+            Ok(0) => {
+                reply.set(0);
+                Ok(Flow::Done)
+            }
+            Ok(count) if count <= count_max => self.wait_for(name, Form::Many, count),
+            // Elsewhere 0 is refused too.
+            _ => Err(Problem::bad_request(
+                "bad_count",
+                format!("count must be a whole number from 0 to {count_max}"),
+            )
+            .into()),
         }
-        self.redis.service.check_count(count)?;
-        self.wait_for(name, Form::Many, count)
     }
 
     /// `INCR space`
@@ -134,6 +139,23 @@ impl Session<'_> {
             return Err(not_integers(&name));
         }
         self.take_one(command, &name, Form::Integer, reply)
+    }
+
+    /// `INCRBY space 1`, which redis-py's `incr` sends. A larger step would promise numbers in between that are not the
+    /// caller's.
+    pub(super) fn incr_by(
+        &mut self,
+        command: Command<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<Flow, Failure> {
+        if command.part(2) != b"1" {
+            return Err(Failure::wrong(format!(
+                "INCRBY takes one key, so its amount must be 1, not '{}': the numbers after a key may belong to \
+                 others. Take several keys with SPOP space count",
+                shown(command.part(2))
+            )));
+        }
+        self.incr(command, reply)
     }
 
     /// Takes one key, which is most likely in memory; and one for each copy of the command behind it.
@@ -210,6 +232,9 @@ impl Session<'_> {
         let space = redis.service.space(&space).await?;
         if form == Form::Integer && !is_integer(&space.record().definition) {
             return Err(not_integers(&space.name));
+        }
+        if space.record().definition.kind == Kind::Digest {
+            return Err(made_from_inputs(&space.name));
         }
         let len_max = (space.key_len_max() + AROUND_KEY).saturating_mul(count as usize);
         if len_max > SMALL_MAX {
@@ -296,6 +321,14 @@ pub(super) fn is_integer(definition: &Definition) -> bool {
         && definition.prefix.is_empty()
         && !definition.check
         && matches!(definition.alphabet.as_str(), "decimal" | "0123456789")
+}
+
+fn made_from_inputs(space: &str) -> Failure {
+    ServiceError::WrongKind(format!(
+        "`{space}` makes keys from inputs, for which the Redis protocol has no command: ask for them over HTTP or \
+         gRPC, or with `keymill digest {space}`"
+    ))
+    .into()
 }
 
 fn not_integers(space: &str) -> Failure {

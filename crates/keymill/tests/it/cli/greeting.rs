@@ -6,7 +6,7 @@ use std::process::Stdio;
 use super::{Place, stderr};
 
 /// What a server prints when it starts, up to the example of a call, which is the last line.
-fn greeting(place: &Place, flags: &[&str]) -> String {
+pub(super) fn greeting(place: &Place, flags: &[&str]) -> String {
     let mut serve = place.command(&[&["serve"], flags].concat());
     let mut server = serve.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(server.stderr.take().unwrap()).lines();
@@ -28,8 +28,11 @@ fn the_greeting_tells_who_may_do_what_and_an_address_that_can_be_opened() {
     let loopback = greeting(&place, &["--listen", "127.0.0.1:0"]);
     let says = "  access     no tokens: everybody on this machine may do everything";
     assert!(loopback.contains(says), "{loopback}");
-    let insecure = greeting(&place, &["--listen", "0.0.0.0:0", "--insecure-no-auth"]);
+    let open = ["--listen", "0.0.0.0:0", "--redis-listen", "0.0.0.0:0", "--insecure-no-auth"];
+    let insecure = greeting(&place, &open);
     for line in [
+        "whoever reaches 0.0.0.0:0, 0.0.0.0:0 can take keys and change everything",
+        "  redis      redis://127.0.0.1:",
         "  listening  http://127.0.0.1:",
         "on every address of this machine (0.0.0.0:",
         "  docs       http://127.0.0.1:",
@@ -38,11 +41,15 @@ fn the_greeting_tells_who_may_do_what_and_an_address_that_can_be_opened() {
     ] {
         assert!(insecure.contains(line), "`{line}` is not in\n{insecure}");
     }
+    assert_eq!(insecure.matches("on every address of this machine").count(), 2, "{insecure}");
     place.ok(&["token", "create", "shop", "--allow", "take:default"]);
     place.ok(&["token", "create", "mall", "--allow", "take:default"]);
     let closed = greeting(&place, &["--listen", "0.0.0.0:0"]);
     let says = "  access     2 tokens; callers without one may take and change nothing\n";
     assert!(closed.contains(says), "{closed}");
+    // Others on the machine could read a token on a command line.
+    assert!(closed.contains("  curl -H @token.header http://127.0.0.1:"), "{closed}");
+    assert!(!closed.contains("KEYMILL_TOKEN"), "{closed}");
     let settings = "anonymous_allow = [\"take:default\", \"read:default\"]\n";
     std::fs::write(place.path().join("keymill.toml"), settings).unwrap();
     let open = greeting(&place, &["--listen", "127.0.0.1:0"]);
@@ -69,6 +76,17 @@ fn settings_for_callers_without_a_token_are_warned_of_where_there_are_no_tokens(
     std::fs::write(place.path().join("keymill.toml"), token).unwrap();
     let checked = place.run(&["config", "check"]);
     assert!(!stderr(&checked).contains(says), "{}", stderr(&checked));
+}
+
+#[test]
+fn the_greeting_tells_where_the_secret_comes_from() {
+    let place = Place::new();
+    let made_up = greeting(&place, &["--listen", "127.0.0.1:0"]);
+    assert!(made_up.contains("  secret     created at the first start"), "{made_up}");
+    place.ok(&["secret", "export", "secret.txt", "--forget"]);
+    std::fs::write(place.path().join("keymill.toml"), "secret_file = \"secret.txt\"\n").unwrap();
+    let outside = greeting(&place, &["--listen", "127.0.0.1:0"]);
+    assert!(outside.contains("  secret     from `secret_file`; keep it"), "{outside}");
 }
 
 #[test]

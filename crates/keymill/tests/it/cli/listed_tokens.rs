@@ -25,7 +25,7 @@ fn a_list_shows_limits_and_ends_and_the_tokens_of_the_settings() {
     };
     assert!(row("NAME").contains("RATE QUOTA EXPIRES"), "{list}");
     assert!(row("shop").starts_with("shop take:links 5,000/s 1,000,000/d 2099-01-01T00:00:00Z"));
-    assert_eq!(row("mall"), "mall read:* 7/s none 2020-01-01T00:00:00Z (expired) in the settings");
+    assert_eq!(row("mall"), "mall read:* 7/s none 2020-01-01T00:00:00Z (expired) - settings");
     let listed: Value = serde_json::from_str(&place.ok(&["token", "list", "--json"])).unwrap();
     let of = |at: usize, name: &str| listed[at][name].clone();
     for (name, mall, shop) in [
@@ -42,10 +42,33 @@ fn a_list_shows_limits_and_ends_and_the_tokens_of_the_settings() {
     assert_eq!(of(0, "created_at"), Value::Null);
     assert!(!listed.to_string().contains(&hash), "{listed}");
     let show = place.ok(&["token", "show", "mall"]);
-    for line in ["expires      2020-01-01T00:00:00Z (expired)\n", "created      in the settings\n"]
-    {
+    for line in ["expires      2020-01-01T00:00:00Z (expired)\n", "source       settings\n"] {
         assert!(show.contains(line), "`{line}` is not in\n{show}");
     }
+    let show = place.ok(&["token", "show", "shop"]);
+    assert!(show.contains("source       store\n"), "{show}");
+    // Milliseconds are enough.
+    let created = show.lines().find(|line| line.starts_with("created")).unwrap();
+    let time = created.split_whitespace().nth(1).unwrap();
+    assert_eq!(time.len(), "2026-11-16T05:45:19.355Z".len(), "{show}");
+}
+
+#[test]
+fn an_old_text_that_is_still_valid_is_told_of() {
+    let place = Place::new();
+    place.ok(&["token", "create", "shop", "--allow", "take:links"]);
+    let until = |place: &Place| {
+        let json = place.ok(&["token", "show", "shop", "--json"]);
+        serde_json::from_str::<Value>(&json).unwrap()["old_text_until"].clone()
+    };
+    assert_eq!(until(&place), Value::Null);
+    assert!(!place.ok(&["token", "show", "shop"]).contains("old text"));
+    place.ok(&["token", "rotate", "shop", "--overlap", "24h"]);
+    assert!(until(&place).is_string());
+    assert!(place.ok(&["token", "show", "shop"]).contains("old text     valid until 20"));
+    assert!(place.ok(&["token", "list"]).contains("the old text of `shop` is valid until 20"));
+    place.ok(&["token", "rotate", "shop", "--overlap", "0s"]);
+    assert_eq!(until(&place), Value::Null, "it ends at once");
 }
 
 #[test]

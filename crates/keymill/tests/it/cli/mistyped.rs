@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{Place, failed, stderr};
 
 /// Commands that find nothing in a new store.
-const EXISTING: [&str; 25] = [
+const EXISTING: [&str; 29] = [
     "space list",
     "space show links",
     "space set links --audit key",
@@ -32,6 +32,10 @@ const EXISTING: [&str; 25] = [
     "token revoke shop",
     "secret export secret.txt",
     "store check",
+    "store identity",
+    "take links",
+    "digest links https://example.com",
+    "store backup copy.db",
     "config show",
 ];
 
@@ -63,7 +67,7 @@ fn what_begins_with_a_new_store_creates_one() {
         "take",
         "space create links",
         "token create shop --allow take:links",
-        "store identity",
+        "store identity --new-store",
         "store migrate",
     ] {
         let place = Place::new();
@@ -73,6 +77,14 @@ fn what_begins_with_a_new_store_creates_one() {
         // Then it is there for the others.
         place.ok(&["space", "list"]);
     }
+}
+
+#[test]
+fn a_server_that_is_refused_leaves_no_store_behind() {
+    let place = Place::new();
+    let serve = ["serve", "--data-dir", "typo", "--listen", "0.0.0.0:0"];
+    place.fails(&serve, 1, "cannot listen on 0.0.0.0:0 without tokens");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "it made something");
 }
 
 /// Another user's folder is neither missing nor empty.

@@ -10,7 +10,7 @@ fn a_keyspace_moves_with_everything_and_goes_on_where_it_was() {
     let place = tickets();
     place.ok(&["alias", "add", "t", "00020", "--owner", "me"]);
     let before = place.ok(&["take", "t", "-n", "10"]);
-    let identity = there(&place, &["store", "identity"]);
+    let identity = there(&place, &["store", "identity", "--new-store"]);
     place.fails(&["space", "export", "t", "--for", identity.trim()], 1, "--seal");
     let export = place.ok(&["space", "export", "t", "--for", identity.trim(), "--seal"]);
     place.fails(&["take", "t"], 4, "sealed");
@@ -64,7 +64,7 @@ fn a_keyspace_is_exported_for_one_store_only() {
 #[test]
 fn a_keyspace_of_the_same_name_is_not_taken_for_the_one_that_was_exported() {
     let place = tickets();
-    let identity = there(&place, &["store", "identity"]);
+    let identity = there(&place, &["store", "identity", "--new-store"]);
     let export = place.ok(&["space", "export", "t", "--for", identity.trim(), "--seal"]);
     std::fs::write(place.path().join("all"), export).unwrap();
     let create = ["space", "create", "t", "--kind", "sequential", "--alphabet", "decimal"];

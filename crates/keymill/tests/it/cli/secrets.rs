@@ -44,7 +44,7 @@ fn every_secret_may_be_in_a_file_or_a_credential() {
     for variables in [&by_file[..], &[("CREDENTIALS_DIRECTORY", ".")]] {
         let (place, token) = place();
         // With a secret of its own, a store has to be asked for.
-        let first = run(&place, &["take", "--new-store"], variables);
+        let first = run(&place, &["space", "create", "default", "--new-store"], variables);
         assert!(first.status.success(), "{}", stderr(&first));
         assert!(place.path().join("hidden.db").exists(), "it is not the store of the file");
         // The secret counts: another one is not that of the keyspace.
@@ -71,11 +71,11 @@ fn the_same_secret_from_two_places_is_refused_and_a_flag_wins() {
         let file = format!("{variable}_FILE");
         let name = credential.trim_start_matches("keymill-");
         let both = run(&place, &["config", "check"], &[(variable, value), (&file, name)]);
-        failed(&both, 1, &format!("{variable} and {file} both give {what}; keep one of them"));
+        failed(&both, 2, &format!("{variable} and {file} both give {what}; keep one of them"));
         for (variable, value) in [(variable, value), (file.as_str(), name)] {
             let both = run(&place, &["config", "check"], &[(variable, value), credentials]);
             let says = format!("{variable} and the credential `{credential}` both give {what}");
-            failed(&both, 1, &says);
+            failed(&both, 2, &says);
         }
     }
     // What stands in a higher place counts, as with every setting.
@@ -94,7 +94,7 @@ fn the_same_secret_from_two_places_is_refused_and_a_flag_wins() {
     assert_eq!(shown(&[], &[])["value"], "sqlite:file.db");
     let settings = "store = \"sqlite:file.db\"\nstore_file = \"store\"\n";
     fs::write(place.path().join("keymill.toml"), settings).unwrap();
-    place.fails(&["config", "check"], 1, "`store` and `store_file` both give the store's URL");
+    place.fails(&["config", "check"], 2, "`store` and `store_file` both give the store's URL");
 }
 
 #[test]

@@ -214,10 +214,10 @@ fn who_may_not_or_cannot_is_told_so() {
         command.output().unwrap()
     };
     failed(&ask(None, &["space", "list"]), 1, "set KEYMILL_TOKEN");
-    let wrong = "km_thisIsNotATokenButItMustNotBeShownToAnybody00";
-    let refused = ask(Some(wrong), &["space", "list"]);
-    failed(&refused, 1, "token");
-    assert!(!stderr(&refused).contains("NotBeShown"), "{}", stderr(&refused));
+    let unknown = keymill::access::secret_text::make().unwrap();
+    let refused = ask(Some(&unknown), &["space", "list"]);
+    failed(&refused, 1, "unknown, expired or revoked");
+    assert!(!stderr(&refused).contains(unknown.as_str()), "{}", stderr(&refused));
     failed(&ask(Some("two words"), &["space", "list"]), 2, "km_");
     let reader = served.ok_here(&["token", "create", "reader", "--allow", "read:links"]);
     let reader = Some(reader.trim());
@@ -238,7 +238,9 @@ fn who_may_not_or_cannot_is_told_so() {
     };
     assert!(with_file(None).status.success(), "{}", stderr(&with_file(None)));
     let both = with_file(Some(("KEYMILL_TOKEN", &served.token)));
-    failed(&both, 1, "KEYMILL_TOKEN and KEYMILL_TOKEN_FILE both give the token");
+    failed(&both, 2, "KEYMILL_TOKEN and KEYMILL_TOKEN_FILE both give the token");
+    std::fs::write(&file, "\n").unwrap();
+    failed(&with_file(None), 2, "token: the token is empty");
     // Arguments are readable for everybody on the machine.
     failed(&ask(None, &["space", "list", "--token", &served.token]), 2, "unexpected argument");
     for nobody in ["http://127.0.0.1:1", "unix:/nowhere/keymill.sock"] {
@@ -279,9 +281,86 @@ fn commands_that_need_the_store_itself_say_so() {
         place.fails(&[&["--server", url, "take"], flags].concat(), 2, "contradict each other");
     }
     let store = [("KEYMILL_STORE", "sqlite:x.db")];
-    failed(&with_variable(&["take"], &store), 1, "KEYMILL_SERVER and KEYMILL_STORE are both set");
+    failed(&with_variable(&["take"], &store), 2, "KEYMILL_SERVER and KEYMILL_STORE are both set");
     let flag = with_variable(&["take", "--store", "sqlite:x.db"], &[]);
     assert!(flag.status.success(), "a flag wins over a variable: {}", stderr(&flag));
+    assert!(stderr(&flag).contains("not through KEYMILL_SERVER"), "{}", stderr(&flag));
+    // These do not say which store is meant.
+    for flag in ["--new-store", "--allow-unsafe-store"] {
+        failed(&with_variable(&["take", flag], &[]), 2, "KEYMILL_SERVER names a server");
+    }
+    let shown = with_variable(&["config", "show"], &[("KEYMILL_TOKEN", "km_hidden")]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains(&format!("# Server: {url}, from the variable KEYMILL_SERVER.")),
+        "{shown}"
+    );
+    assert!(shown.contains("# Token for the server: from the variable KEYMILL_TOKEN,"), "{shown}");
+    assert!(!shown.contains("hidden"), "{shown}");
+}
+
+/// The server sends two keys of a hundred, and is gone.
+#[test]
+fn keys_that_were_printed_before_a_server_died_are_counted() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let dying = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4_096];
+        let _ = std::io::Read::read(&mut stream, &mut request).unwrap();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 800\r\n\r\n";
+        stream.write_all(format!("{head}aaaaaaa\nbbbbbbb\nccc").as_bytes()).unwrap();
+    });
+    let output = Place::new().run(&["--server", &url, "take", "-n", "100"]);
+    dying.join().unwrap();
+    assert_eq!(output.stdout, b"aaaaaaa\nbbbbbbb\n");
+    failed(&output, 3, "printed 2 of 100 keys, then failed");
+}
+
+#[test]
+fn a_token_that_the_network_can_read_is_warned_of() {
+    let says = "so the network can read it";
+    for (url, is_told) in [
+        // Addresses that nobody has.
+        ("http://192.0.2.1:1", true),
+        ("http://127.0.0.1:1", false),
+        ("http://localhost:1", false),
+        ("https://192.0.2.1:1", false),
+    ] {
+        let place = Place::new();
+        let mut command = place.command(&["--server", url, "take"]);
+        let token = keymill::access::secret_text::make().unwrap();
+        let output = command.env("KEYMILL_TOKEN", token.as_str()).output().unwrap();
+        assert_eq!(stderr(&output).matches(says).count(), usize::from(is_told), "{url}");
+    }
+}
+
+#[test]
+fn mistaken_urls_are_explained() {
+    let (authority, place, client) = (Authority::new(), Place::new(), Place::new());
+    authority.server().write(place.path());
+    std::fs::write(client.path().join("ca.pem"), authority.pem()).unwrap();
+    let flags = ["--listen", "127.0.0.1:0", "--tls-certificate", "tls.pem", "--tls-key", "tls.key"];
+    let tls = Server::start_in(place, &flags);
+    let plain = Server::start_in(Place::new(), &["--listen", "127.0.0.1:0"]);
+    let (tls, plain) = (tls.address.port(), plain.address);
+    for (url, says) in [
+        (format!("http://localhost:{tls}"), "does it need https://?"),
+        (format!("https://{plain}"), "does not speak TLS; use http://"),
+        (format!("https://localhost:{tls}"), "with --server-ca FILE"),
+        (format!("http://{plain}/docs"), "leave out `docs` in the server's URL"),
+    ] {
+        let ca = if says.contains("--server-ca") { &[][..] } else { &["--server-ca", "ca.pem"] };
+        let output = client.run(&[&["--server", &url, "take"], ca].concat());
+        assert!(!output.status.success(), "{url}");
+        assert!(stderr(&output).contains(says), "{url}: {}", stderr(&output));
+    }
+    let two = client.run(&["--server", "http://127.0.0.1:1,http://127.0.0.1:2", "take"]);
+    for down in ["http://127.0.0.1:1 cannot be reached", "http://127.0.0.1:2 cannot be reached"] {
+        failed(&two, 3, down);
+    }
+    let missing = ["--server", "http://127.0.0.1:1", "--server-ca", "missing.pem", "take"];
+    client.fails(&missing, 2, "missing.pem");
 }
 
 #[test]

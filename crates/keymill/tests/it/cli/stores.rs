@@ -1,5 +1,6 @@
 //! The store that a command opens, and the secret in it.
 
+use super::greeting::greeting;
 use super::{Place, failed, stderr};
 
 #[test]
@@ -148,11 +149,34 @@ const SECRET: &str = "a secret from outside, as a container has it";
 #[test]
 fn a_store_without_a_keyspace_is_as_good_as_none_where_the_secret_is_given() {
     let place = Place::new();
-    place.ok(&["store", "identity"]);
+    place.ok(&["store", "migrate"]);
     let run = |args: &[&str]| place.command(args).env("KEYMILL_SECRET", SECRET).output().unwrap();
     failed(&run(&["take"]), 1, "--new-store");
-    assert!(run(&["take", "--new-store"]).status.success());
+    assert!(run(&["space", "create", "default", "--new-store"]).status.success());
     assert!(run(&["take"]).status.success());
+}
+
+/// Another store with the same secret may have handed out its keys, which nobody here can know.
+#[test]
+fn the_default_keyspace_is_never_created_with_a_secret_from_outside() {
+    let place = Place::new();
+    std::fs::write(place.path().join("secret.txt"), SECRET).unwrap();
+    std::fs::write(place.path().join("keymill.toml"), "secret_file = \"secret.txt\"\n").unwrap();
+    place.fails(&["take", "--new-store"], 1, "`keymill space create`");
+    assert!(!place.path().join("keymill").exists(), "a refused take leaves nothing behind");
+    let serve = ["--listen", "127.0.0.1:0", "--new-store"];
+    // As long as it has no keyspace, the flag is still needed, and nothing says that it is not.
+    for _ in 0..2 {
+        let said = greeting(&place, &serve);
+        assert!(said.contains("because the secret comes from `secret_file`"), "{said}");
+        assert!(!said.contains("  keyspace   "), "{said}");
+        assert!(!said.contains("--new-store is for the first start"), "{said}");
+        place.fails(&["take"], 1, "pass --new-store if no key of it was ever handed out");
+    }
+    place.ok(&["space", "create", "default", "--new-store"]);
+    let said = greeting(&place, &serve);
+    assert!(said.contains("--new-store is for the first start"), "{said}");
+    place.ok(&["take"]);
 }
 
 /// A container without its volume: the secret is the same, and every key would be too.
@@ -166,16 +190,20 @@ fn an_empty_store_is_not_taken_for_a_new_one_where_the_secret_is_given() {
         failed(&run(command), 1, "pass --new-store if no key of it was ever handed out");
         assert!(!place.path().join("keymill/keymill.db").exists(), "{command:?}");
     }
-    failed(&run(&["store", "check"]), 1, "does not exist yet");
+    failed(&run(&["store", "check"]), 1, "does not exist or is empty");
+    assert!(!place.path().join("keymill").exists(), "not even the folder was made");
     // An empty file is no store either, and stays what it is.
     let file = place.path().join("keymill/keymill.db");
+    std::fs::create_dir(place.path().join("keymill")).unwrap();
     std::fs::write(&file, "").unwrap();
     failed(&run(&["take"]), 1, "--new-store");
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
     std::fs::write(place.path().join("secret.txt"), SECRET).unwrap();
     let by_file = place.command(&["take"]).env("KEYMILL_SECRET_FILE", "secret.txt").output();
     failed(&by_file.unwrap(), 1, "--new-store");
-    assert!(run(&["take", "--new-store"]).status.success());
+    let by_file = place.command(&["take"]).env("KEYMILL_SECRET_FILE", "secret.txt").output();
+    failed(&by_file.unwrap(), 1, "the secret comes from the variable KEYMILL_SECRET_FILE");
+    assert!(run(&["space", "create", "default", "--new-store"]).status.success());
     assert!(run(&["take"]).status.success(), "the next start needs no flag");
 }
 
@@ -188,5 +216,5 @@ fn an_empty_store_is_created_with_the_variable_and_never_with_require_existing()
     };
     let serve = ["serve", "--listen", "127.0.0.1:0", "--require-existing"];
     failed(&with(&serve), 1, "--require-existing forbids creating it");
-    assert!(with(&["take"]).status.success());
+    assert!(with(&["space", "create", "default"]).status.success());
 }

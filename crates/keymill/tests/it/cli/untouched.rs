@@ -12,7 +12,7 @@ use super::Place;
 #[test]
 fn a_store_that_does_not_exist_is_not_made() {
     let place = Place::new();
-    let says = "does not exist yet; `keymill serve` would create it";
+    let says = "does not exist or is empty, so there is nothing to read or change";
     let stores: [&[&str]; 3] =
         [&[], &["--store", "sqlite:typo.db"], &["--store", "sqlite:no/such.db"]];
     for store in stores {
@@ -20,7 +20,7 @@ fn a_store_that_does_not_exist_is_not_made() {
     }
     fs::write(place.path().join("empty.db"), "").unwrap();
     let empty = ["store", "check", "--store", "sqlite:empty.db"];
-    is_unchanged(&place, || place.fails(&empty, 1, "is empty; `keymill serve` would create it"));
+    is_unchanged(&place, || place.fails(&empty, 1, says));
 }
 
 #[test]

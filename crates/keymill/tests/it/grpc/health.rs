@@ -77,3 +77,29 @@ async fn the_contract_is_found_by_reflection_in_both_versions() {
     let MessageResponse::ListServicesResponse(services) = first else { panic!("{first:?}") };
     assert!(services.service.iter().any(|service| service.name == "keymill.v1.Keymill"));
 }
+
+#[tokio::test]
+async fn a_server_that_stops_ends_reflection_that_is_idle() {
+    use tonic_reflection::pb::v1::ServerReflectionRequest;
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+    let mut instance = Instance::start().await;
+    let mut client = ServerReflectionClient::new(channel(instance.address).await);
+    let (asks, messages) = tokio::sync::mpsc::channel(1);
+    let unknown = MessageRequest::FileContainingSymbol("no.such.Symbol".to_owned());
+    let ask = ServerReflectionRequest { host: String::new(), message_request: Some(unknown) };
+    asks.send(ask).await.unwrap();
+    let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
+    let mut answers = client.server_reflection_info(messages).await.unwrap().into_inner();
+    // What is not there is an answer, and not the end of the stream.
+    let first = answers.message().await.unwrap().unwrap().message_response.unwrap();
+    let MessageResponse::ErrorResponse(error) = first else { panic!("{first:?}") };
+    assert_eq!(error.error_code, Code::NotFound as i32);
+    let began = std::time::Instant::now();
+    instance.stop.take().unwrap().send(()).unwrap();
+    let end = timeout(SOON, answers.message()).await.expect("it ends");
+    is_problem(end, Code::Unavailable, "stopping", "another");
+    timeout(SOON, &mut instance.ended).await.expect("the server ends").unwrap();
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}

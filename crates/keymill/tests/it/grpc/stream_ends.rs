@@ -1,8 +1,13 @@
 //! How a stream ends: with its keyspace, its token, its client or its server.
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use keymill::access::AccessSettings;
+use keymill::access::limits::AddressLimits;
+use keymill_core::Blocklist;
 use keymill_proto::v1::{self, Kind, TakeStreamRequest};
 use serde_json::json;
 use tokio::time::timeout;
@@ -190,4 +195,20 @@ async fn a_rate_paces_a_stream_and_a_quota_ends_it() {
     let mut keys = Keys::of(&mut client, "shop-links", 5_000, Some(&some)).await;
     keys.take(1_234).await;
     is_problem(keys.end().await, Code::ResourceExhausted, "rate_limited", "1234");
+}
+
+#[tokio::test]
+async fn an_address_without_a_token_is_slowed_down_on_a_stream_too() {
+    let instance = Instance::start().await;
+    let mut client = client(&instance).await;
+    take(&mut client, "default", 1).await.unwrap();
+    instance.service.reload(Blocklist::builtin(), Default::default(), 100);
+    let limits = Some(Arc::new(AddressLimits::new(NonZeroU32::new(10).unwrap())));
+    instance.http.set_access(AccessSettings { address_limits: limits, ..Default::default() });
+    // The call itself and nine more requests are allowed at once, each for a hundred keys.
+    let began = Instant::now();
+    let mut keys = Keys::of(&mut client, "default", 1_600, None).await;
+    keys.take(1_600).await;
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(10), "{took:?}");
 }

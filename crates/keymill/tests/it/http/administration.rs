@@ -45,8 +45,11 @@ async fn a_keyspace_grows_and_ends() {
         post(&path, "").await.is_problem(400, "unconfirmed", "confirm=default");
     }
     assert_eq!(instance.call("GET", "/v1/spaces/default").await.json()["sealed"], false);
+    assert_eq!(instance.call("GET", "/get-key").await.status, 200, "it holds keys");
     let sealed = post("/seal?confirm=default", "").await;
     assert_eq!(sealed.json()["sealed"], true, "{}", sealed.body);
+    // The instance that did it does not wait for its heartbeat.
+    instance.call("GET", "/get-key").await.is_problem(409, "sealed", "default");
     post("/grow", r#"{"length": 9}"#).await.is_problem(409, "sealed", "default");
 }
 
@@ -182,6 +185,8 @@ async fn what_is_administered_is_on_record() {
     let admin = instance.admin().await;
     let json = "content-type: application/json\r\n";
     for (method, path, headers, body) in [
+        ("PATCH", "/v1/spaces/default", json, r#"{"audit":"key"}"#),
+        // It is so already.
         ("PATCH", "/v1/spaces/default", json, r#"{"audit":"key"}"#),
         ("POST", "/v1/spaces/default/grow", json, r#"{"length":8}"#),
         ("POST", "/v1/spaces/default/used-keys", PLAIN, "0000000\n"),

@@ -8,7 +8,7 @@ use super::{Answer, Instance};
 async fn an_advance_is_planned_first_and_done_once_it_is_confirmed() {
     let tickets = Tickets::start().await;
     // Nothing shows that keys were handed out, so nobody knows how far to go.
-    tickets.advance("", "").await.is_problem(409, "wrong_kind", "nothing shows that keys");
+    tickets.advance("", "").await.is_problem(409, "wrong_kind", "(`to` over HTTP)");
     let plan = tickets.advance("?to=5000", "").await.json();
     assert_eq!(
         (&plan["done"], &plan["from"], &plan["next"]),
@@ -45,6 +45,7 @@ async fn an_advance_goes_beyond_the_keys_in_the_body() {
     let done = tickets.advance("?confirm=tickets", keys).await.json();
     assert_eq!((&done["done"], &done["next"]), (&json!(true), &json!(next)));
     tickets.advance("", "no key\n").await.is_problem(400, "bad_definition", "no generated key");
+    tickets.advance("", "no key\n").await.is_problem(400, "bad_definition", "`to` over HTTP");
     // So has a file of blank lines.
     tickets.advance("", "\n").await.is_problem(400, "bad_definition", "no generated key");
     let path = "/v1/spaces/tickets/advance";
@@ -58,7 +59,7 @@ async fn digests_are_not_advanced_unless_their_inputs_come_again() {
     instance.put("urls", &json!({"kind": "digest"})).await;
     let advance =
         async |query: &str| instance.call("POST", &format!("/v1/spaces/urls/advance{query}")).await;
-    advance("").await.is_problem(409, "wrong_kind", "--inputs-again");
+    advance("").await.is_problem(409, "wrong_kind", "`inputs_again=true` over HTTP");
     advance("?inputs_again=yes").await.is_problem(400, "bad_parameter", "true or false");
     assert_eq!(advance("?inputs_again=true").await.json()["done"], false);
     let done = advance("?inputs_again=true&confirm=urls").await;

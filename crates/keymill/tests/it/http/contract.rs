@@ -149,7 +149,7 @@ async fn statuses_that_are_answered_are_described() {
         ("post", "/v1/spaces/{space}/seal", "/v1/spaces/default/seal", "", 400),
         ("post", "/v1/spaces/{space}/advance", "/v1/spaces/default/advance", "", 409),
         ("post", "/v1/spaces/{space}/export", "/v1/spaces/default/export", r#"{"for":"x"}"#, 400),
-        ("post", "/v1/spaces/{space}/pool/fill", "/v1/spaces/default/pool/fill", "{}", 400),
+        ("post", "/v1/spaces/{space}/pool/fill", "/v1/spaces/default/pool/fill", "{}", 409),
         ("post", "/v1/spaces/{space}/used-keys", "/v1/spaces/default/used-keys", "a\n", 415),
         ("post", "/v1/import", "/v1/import", "", 400),
         ("get", "/v1/spaces/{space}/bounds", "/v1/spaces/default/bounds", "", 400),

@@ -31,6 +31,16 @@ async fn a_sealed_keyspace_moves_to_the_one_store_that_it_is_for() {
     let other = json!({"for": "00000000000000aa"}).to_string();
     export(&here, &other).await.is_problem(400, "bad_import", "already exported");
 
+    // What is changed now would be missing from the file.
+    let body = r#"{"lease_size_max": 7}"#;
+    for (method, path, body) in
+        [("DELETE", "/v1/spaces/t/aliases/00002", ""), ("PATCH", "/v1/spaces/t", body)]
+    {
+        let refused = here.send(method, path, "", body).await;
+        refused.is_problem(409, "sealed", "was exported for the store");
+    }
+    assert_eq!(here.call("GET", "/v1/spaces/t/aliases/00002").await.status, 200);
+
     let import = async |file: &str| there.send("POST", "/v1/import", NDJSON, file).await;
     let moved = import(&file.body).await;
     assert_eq!(moved.json()["rows"], 2, "{}", moved.body);
@@ -68,6 +78,20 @@ async fn a_file_that_is_damaged_leaves_a_keyspace_that_hands_out_nothing() {
     assert_eq!(there.call("GET", "/v1/spaces/t").await.json()["sealed"], true);
     let json = there.send("POST", "/v1/import", "", "{}").await;
     json.is_problem(415, "unsupported_media_type", "application/x-ndjson");
+}
+
+#[tokio::test]
+async fn no_key_of_an_exported_keyspace_is_retired() {
+    let (here, there) = (Instance::start().await, Instance::start().await);
+    let spec = json!({"kind": "sequential", "alphabet": "decimal", "length": 5});
+    here.put("t", &spec).await;
+    while here.call("POST", "/v1/spaces/t/keys?count=2").await.status != 200 {}
+    let retire = async |key: &str| here.call("DELETE", &format!("/v1/spaces/t/keys/{key}")).await;
+    here.call("POST", "/v1/spaces/t/seal?confirm=t").await;
+    assert_eq!(retire("00000").await.status, 200);
+    let identity = there.call("GET", "/v1/store").await.json()["identity"].clone();
+    assert_eq!(export(&here, &json!({"for": identity}).to_string()).await.status, 200);
+    retire("00001").await.is_problem(409, "sealed", "was exported for the store");
 }
 
 /// An export; over HTTP/1.0, so that its body comes as it is.

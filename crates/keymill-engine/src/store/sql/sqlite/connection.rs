@@ -150,6 +150,20 @@ impl Db {
         Ok(answer)
     }
 
+    /// Writes one state of the database into another file, which is empty. Whoever writes meanwhile is not held up.
+    pub(super) fn copy_into(&mut self, file: &Path) -> Result<(), StoreError> {
+        self.follow_path()?;
+        let name = file.to_str().ok_or_else(|| {
+            StoreError::Broken(format!("{} is not UTF-8, which SQLite needs", file.display()))
+        })?;
+        let copied = self.connection.execute("VACUUM INTO ?1", [name]);
+        copied.map_err(|error| {
+            let (from, to) = (self.path.display(), file.display());
+            StoreError::Broken(format!("cannot copy {from} to {to}: {error}"))
+        })?;
+        self.still_there("while it was copied").map_err(StoreError::Unavailable)
+    }
+
     /// Undoes what is not committed.
     pub(super) fn leave(&mut self) {
         if !self.connection.is_autocommit()

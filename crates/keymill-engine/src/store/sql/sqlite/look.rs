@@ -34,17 +34,14 @@ pub(in crate::store) fn look_at(
 ) -> Result<(StoreDescription, Vec<Finding>), StoreError> {
     let path = resolve(path).map_err(|error| broken(path, &error))?;
     let location = path.display().to_string();
-    let missing = |what: &str| match opening.create {
-        true => StoreError::Broken(format!("{location} {what}; `keymill serve` would create it")),
-        false => StoreError::empty(&location, opening),
-    };
+    let missing = || StoreError::empty(&location, Opening { existing_only: true, ..opening });
     if !exists(&path)? {
-        return Err(missing("does not exist yet"));
+        return Err(missing());
     }
     // Read and closed before SQLite has the file open: closing it later would drop SQLite's locks.
     let version = write_version(&path).map_err(|error| broken(&path, &error))?;
     if check_owner(&open(&path)?, &path)? {
-        return Err(missing("is empty"));
+        return Err(missing());
     }
     let journal = match version {
         Some(WAL) => Finding::new("journal_mode", "wal", "wal", true),
