@@ -241,6 +241,8 @@ impl<S: Source> Refill<S> {
                     "the token may not read the settings of the keyspace: it needs the right `read`"
                         .to_owned(),
                 ),
+                // Keys may be had while settings may not: they are in the memory of the servers.
+                Err(error) if self.checked_at.is_some() && error.is_retryable() => return Ok(()),
                 Err(error) => return Err(error),
             };
             let Some(reason) = reason else { break };

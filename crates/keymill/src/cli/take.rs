@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use keymill_engine::operations::ServiceError;
 use keymill_engine::space::check_name;
 
 use super::figures::grouped;
@@ -22,7 +23,16 @@ pub(super) async fn run(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let name = space.unwrap_or_else(|| via.default_space().to_owned());
-    let site = via.open_safe().await?;
+    let site = match via.open_safe().await {
+        // There may be no store yet, and it is not created for a keyspace that it would not have.
+        Err(error)
+            if is_count(&name) && matches!(error.downcast_ref(), Some(ServiceError::Broken(_))) =>
+        {
+            let problem = format!("{error}. To take {name} keys, run `keymill take -n {name}`");
+            return Err(WrongUsage(problem).into());
+        }
+        site => site?,
+    };
     if let (Via::Store(config), Site::Store(service)) = (via, &site)
         && let Some(wanted) = config.wanted_space(&name)
         // The default keyspace, or one in the settings file, is created if it is missing.
@@ -78,7 +88,7 @@ async fn explain_unknown(
 
 /// The error for a name that a keyspace could have. If it is a number, that was probably meant as a count.
 async fn refuse_unknown(site: &Site, name: &str) -> anyhow::Error {
-    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+    if is_count(name) {
         let problem = format!(
             "there is no keyspace `{name}`; to take {name} keys, run `keymill take -n {name}`"
         );
@@ -93,6 +103,10 @@ async fn refuse_unknown(site: &Site, name: &str) -> anyhow::Error {
             "there is no keyspace `{name}`; {create}, or list all keyspaces with `keymill space list`"
         ),
     }
+}
+
+fn is_count(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Keys on their way to standard output: one per line, or one JSON object of them all.

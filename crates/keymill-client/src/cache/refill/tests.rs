@@ -13,6 +13,8 @@ struct Fake {
     /// How many keys each take asked for.
     asked: Mutex<Vec<u32>>,
     definition: Mutex<Definition>,
+    /// Whether the settings cannot be read, because the store is unreachable.
+    has_no_store: Mutex<bool>,
     given: Mutex<u64>,
     expires_in: Mutex<Option<Duration>>,
     takes: Duration,
@@ -37,6 +39,10 @@ impl Source for Arc<Fake> {
     }
 
     async fn definition(&self) -> Result<Definition, Error> {
+        if *self.has_no_store.lock().unwrap() {
+            let body = br#"{"code":"store_unavailable","detail":"no"}"#;
+            return Err(Error::from_answer(503, None, body));
+        }
         Ok(self.definition.lock().unwrap().clone())
     }
 }
@@ -138,6 +144,17 @@ async fn keys_are_dropped_when_they_are_too_old_and_replaced_before_that_if_some
     sleep(Duration::from_secs(1_000)).await;
     assert_eq!((fake.asked().len(), live.chain.left(Instant::now())), (3, 0));
     assert_eq!(draw(&live, 1).await, [96], "until somebody does");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_fetched_while_the_store_is_unreachable_and_settings_cannot_be_read_again() {
+    let settings = Settings { max_age: Duration::from_secs(100), ..Settings::default() };
+    let (live, fake) = start(settings);
+    settle().await;
+    *fake.has_no_store.lock().unwrap() = true;
+    sleep(Duration::from_secs(101)).await;
+    assert_eq!(draw(&live, 1).await, [32], "the first ones are too old");
+    assert!(matches!(live.outlook.load().status, CacheStatus::On));
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,6 +111,8 @@ fn leased(place: &Place) -> u64 {
 #[test]
 fn a_number_where_a_keyspace_is_expected_was_meant_as_a_count() {
     let place = Place::new();
+    place.fails(&["take", "5"], 2, "To take 5 keys, run `keymill take -n 5`");
+    place.ok(&["space", "create", "4"]);
     place.fails(&["take", "5"], 2, "to take 5 keys, run `keymill take -n 5`");
     place.ok(&["space", "create", "5"]);
     assert_eq!(place.ok(&["take", "5"]).trim_end().len(), 7, "unless there is one of that name");

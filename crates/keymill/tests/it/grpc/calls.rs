@@ -110,7 +110,7 @@ async fn what_cannot_be_taken_is_refused_with_code_and_reason() {
     let max = instance.service.limits().count_max;
     for (ask, code, why, says) in [
         (ask("nowhere", 1, ""), Code::NotFound, "unknown_space", "nowhere"),
-        (ask("", 1, ""), Code::NotFound, "unknown_space", ""),
+        (ask("", 1, ""), Code::InvalidArgument, "bad_body", "space"),
         (ask("default", 0, ""), Code::InvalidArgument, "bad_count", "1"),
         (ask("default", max + 1, ""), Code::InvalidArgument, "bad_count", "1"),
         (ask("default", u32::MAX, ""), Code::InvalidArgument, "bad_count", "1"),

@@ -29,7 +29,7 @@ async fn a_stream_that_cannot_be_is_refused_with_code_and_reason() {
     };
     for (first, code, why) in [
         (ask("nowhere", ""), Code::NotFound, "unknown_space"),
-        (ask("", ""), Code::NotFound, "unknown_space"),
+        (ask("", ""), Code::InvalidArgument, "bad_body"),
         (ask("urls", ""), Code::FailedPrecondition, "wrong_kind"),
         (ask("default", "a\nb"), Code::InvalidArgument, "bad_caller"),
     ] {
