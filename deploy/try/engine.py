@@ -5,6 +5,7 @@ of it is left when it ends: no daemon, no container, no image, no rule of a fire
 are made of is kept, in ~/.cache/keymill, because it takes minutes to make.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from pathlib import Path
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "keymill" / "try"
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 SUITE = "bookworm"
-PACKAGES = "postgresql,haproxy,systemd,systemd-sysv,dbus"
+PACKAGES = "postgresql,haproxy,systemd,systemd-sysv,dbus,procps"
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 
@@ -113,10 +114,14 @@ class Engine:
 
     def import_libraries(self, name, binary):
         """Makes an image of the libraries that a binary needs, for one that is not static."""
-        listed = re.findall(r"(/\S+) \(0x", run("ldd", binary))
-        archive = self.folder / "libraries.tar"
-        run("tar", "--create", "--dereference", "--absolute-names", "--file", archive, *listed)
-        self.docker("import", archive, name, stderr=subprocess.DEVNULL)
+        root = self.folder / "libraries"
+        for library in re.findall(r"(/\S+) \(0x", run("ldd", binary)):
+            # Folders that an archive leaves out could be entered by root alone.
+            copy = root / library.lstrip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, copy)
+        run("tar", "--create", "--file", f"{root}.tar", "--directory", root, ".")
+        self.docker("import", f"{root}.tar", name, stderr=subprocess.DEVNULL)
 
     def build_keymill(self, binary, base="scratch"):
         """Makes the image of keymill, as releases do."""
@@ -139,17 +144,21 @@ class Engine:
 
 def debian():
     """A Debian system with what stands in for the official images, as an archive."""
-    archive = CACHE / f"{SUITE}.tar"
+    entrypoint = HERE / "postgres-entrypoint"
+    made_of = hashlib.sha256(f"{SUITE} {PACKAGES} {entrypoint.read_text()}".encode()).hexdigest()
+    archive = CACHE / f"{SUITE}-{made_of[:12]}.tar"
     if archive.exists():
         return archive
     say(f"making a Debian system ({PACKAGES}); this takes minutes, once")
     CACHE.mkdir(parents=True, exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="root-", dir=CACHE))
+    # It becomes the root of containers, which not only root may enter.
+    root.chmod(0o755)
     try:
         run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, root, MIRROR)
         for unneeded in ["var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"]:
             shutil.rmtree(root / unneeded, ignore_errors=True)
-        shutil.copy(HERE / "postgres-entrypoint", root / "usr/local/bin/docker-entrypoint.sh")
+        shutil.copy(entrypoint, root / "usr/local/bin/docker-entrypoint.sh")
         run("tar", "--create", "--file", f"{archive}.new", "--directory", root, "--exclude=./dev/*", ".")
         os.rename(f"{archive}.new", archive)
     finally:
