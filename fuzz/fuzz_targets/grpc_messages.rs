@@ -12,6 +12,7 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Version};
 use keymill::server::in_memory;
 use keymill_fuzz::words::{Text, pick};
+use keymill_fuzz::world::Entrance;
 use keymill_fuzz::{line, memory, world};
 use libfuzzer_sys::fuzz_target;
 
@@ -82,20 +83,20 @@ fuzz_target!(|input: (u8, Vec<Call>)| {
     let (entrance, calls) = input;
     memory::bounded(BYTES_MAX, || {
         world::enter(async |world| {
-            let entrance = world.entrance(entrance);
+            let Entrance { http, token } = world.entrance(entrance);
             let (served, client) = line::connection();
             let talk = async {
                 let (sender, connection) =
                     h2::client::handshake(client).await.expect("the server speaks HTTP/2");
                 let ask = async move {
                     for call in calls.iter().take(CALLS_MAX) {
-                        call.make(&sender, entrance.token).await;
+                        call.make(&sender, token).await;
                     }
                 };
                 // When the sender is gone, the connection ends.
                 let _ = tokio::join!(ask, connection);
             };
-            tokio::join!(in_memory::serve_http(served, entrance.http), talk);
+            tokio::join!(in_memory::serve_http(served, http), talk);
             false
         });
     });

@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
             });
             // Whoever waits for answers says when there are no more to come.
             let end: &[u8] = if sent.patience.is_zero() { b"" } else { b"*1\r\n$4\r\nQUIT\r\n" };
-            let bytes = [&token.unwrap_or_default(), sent.bytes, end].concat();
+            let bytes = [token.as_deref().unwrap_or_default(), sent.bytes, end].concat();
             let (served, client) = line::connection();
             let mut is_over = false;
             let talk = line::talk(client, Sent { bytes: &bytes, ..sent }, |answers| {
