@@ -69,7 +69,7 @@ class Engine:
         self.daemon = subprocess.Popen(
             ["dockerd", "--storage-driver=vfs", f"--host={socket}", f"--data-root={self.folder}/data",
              f"--exec-root={self.folder}/exec", f"--pidfile={self.folder}/pid", "--bridge=none",
-             "--iptables=false", "--ip6tables=false", "--ip-masq=false"],
+             "--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false"],
             stdout=self.log, stderr=self.log, start_new_session=True)
 
     def __enter__(self):
