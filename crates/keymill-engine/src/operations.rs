@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use keymill_core::Blocklist;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -263,6 +264,11 @@ impl Service {
         for space in self.known_spaces() {
             space.blocklist.store(self.blocklist_of(&space.record().tuning));
         }
+    }
+
+    /// The time of day by the clock of this instance.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.inner.clock.now_ms()).unwrap_or_default()
     }
 
     /// The secret behind the spaces, where this instance has one.

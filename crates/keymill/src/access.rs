@@ -15,6 +15,7 @@ pub mod limits;
 pub mod listed;
 pub mod rights;
 pub mod secret_text;
+pub mod session;
 mod table;
 
 use std::net::IpAddr;
@@ -271,6 +272,20 @@ impl Access {
             None => {}
         }
         self.count_request(&address)
+    }
+
+    /// When the text of a token ends, as far as that is known; `None` where it does not.
+    pub fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
+        self.known.load().table.end_of(hash)
+    }
+
+    /// What a caller may do, as users write it.
+    pub fn allowed(&self, caller: &Caller) -> Vec<String> {
+        match &caller.token {
+            Some(token) => token.grants.texts(),
+            None if caller.is_on => self.settings.load().anonymous.texts(),
+            None => Grants::all().texts(),
+        }
     }
 
     fn find(

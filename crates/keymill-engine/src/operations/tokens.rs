@@ -125,7 +125,7 @@ impl Service {
 
     /// Puts on record what an administrator did: who, from where, and what.
     pub async fn record_act(&self, by: &str, from: &str, what: &str) -> Result<(), ServiceError> {
-        let at = Timestamp::from_millisecond(self.inner.clock.now_ms()).unwrap_or_default();
+        let at = self.now();
         let [by, from, what] = [by, from, what].map(recordable);
         Ok(self.inner.fence.record_act(&Act { id: 0, at, by, from, what }).await?)
     }

@@ -79,6 +79,13 @@ impl Master {
         key
     }
 
+    /// The key under which the sessions of browsers are signed: the same on every instance of a store.
+    pub fn session_key(&self) -> Zeroizing<[u8; 32]> {
+        let mut key = Zeroizing::new([0; 32]);
+        self.expand(&[b"keymill session v1\0"], key.as_mut());
+        key
+    }
+
     /// Tells one secret from another without giving either away.
     pub fn fingerprint(&self, name: &str) -> String {
         let mut bytes = [0; 8];
@@ -116,6 +123,18 @@ mod tests {
             for right in &keys[i + 1..] {
                 assert_ne!(left, right);
             }
+        }
+    }
+
+    #[test]
+    fn the_key_of_sessions_is_none_that_anything_else_has() {
+        let master = Master::given(&"s".repeat(32)).unwrap();
+        let key = master.session_key();
+        assert_eq!(key, Master::given(&"s".repeat(32)).unwrap().session_key());
+        assert_ne!(key, Master::given(&"t".repeat(32)).unwrap().session_key());
+        for name in ["", "session", "keymill session v1\0"] {
+            assert_ne!(key, master.digest_key(name), "{name}");
+            assert!(!hex::encode(*key).starts_with(&master.fingerprint(name)), "{name}");
         }
     }
 

@@ -104,6 +104,12 @@ impl TokenTable {
         lives.then_some(&entry.token).filter(|token| token.is_valid(now))
     }
 
+    /// When the text that a hash is of ends, because of a rotation or with its token.
+    pub(super) fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
+        let entry = self.by_hash.get(hash)?;
+        [entry.until, entry.token.expires_at].into_iter().flatten().min()
+    }
+
     /// The token of a client certificate that has these names.
     pub(super) fn find_certificate(&self, names: &[String], now: Timestamp) -> Option<&Arc<Token>> {
         let mut found = names.iter().filter_map(|name| self.by_certificate.get(name));

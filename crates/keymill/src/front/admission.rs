@@ -32,20 +32,22 @@ impl Refused {
     }
 }
 
-/// Asks for admission, and once more with the list of tokens read again where the token is unknown.
+/// Asks for admission, and a last time with the list of tokens read again where the token is unknown. `ask` is told
+/// whether it is asked for the last time.
 pub(crate) async fn admit(
     access: &Access,
     service: &Service,
     has_token: bool,
-    ask: impl Fn() -> Result<Caller, Refused>,
+    ask: impl Fn(bool) -> Result<Caller, Refused>,
 ) -> Result<Caller, Problem> {
     if has_token && !access.is_on() {
         // The first token may just have been made.
         access.reread_for_unknown(service).await;
     }
-    let mut admitted = ask();
-    if matches!(admitted, Err(Refused::UnknownToken)) && access.reread_for_unknown(service).await {
-        admitted = ask();
+    let mut admitted = ask(false);
+    if matches!(admitted, Err(Refused::UnknownToken)) {
+        access.reread_for_unknown(service).await;
+        admitted = ask(true);
     }
     admitted.map_err(Problem::from)
 }

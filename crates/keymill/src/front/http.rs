@@ -13,6 +13,7 @@ mod browser;
 pub(super) mod budget;
 pub(super) mod checks;
 mod codes;
+mod cookie;
 mod digests;
 mod docs;
 mod explain;
@@ -32,6 +33,7 @@ mod pool;
 mod problem;
 pub(super) mod request_body;
 mod routes;
+mod session;
 mod single;
 mod space_changes;
 mod spaces;
@@ -71,6 +73,7 @@ pub use used::UsedView;
 
 pub use self::browser::BrowserRules;
 use self::budget::{Budget, Line};
+use crate::access::session::SessionKey;
 use crate::access::{Access, AccessSettings};
 use crate::front;
 use crate::front::addresses::AddressRules;
@@ -109,6 +112,8 @@ pub(crate) struct State {
     pub(super) address_rules: Arc<ArcSwap<AddressRules>>,
     /// Who may do what.
     pub(super) access: Arc<Access>,
+    /// What the sessions of browsers are signed with.
+    session_key: Arc<SessionKey>,
     pub(super) browser_rules: Arc<ArcSwap<BrowserRules>>,
     origins: Arc<Origins>,
     /// Imports under way, each with lines in memory.
@@ -131,6 +136,7 @@ impl Http {
     pub fn new(service: Service, default_space: &str, body_max: usize) -> Http {
         let metrics = Arc::new(Metrics::new(service.clone()));
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
+        let session_key = service.master().map(|master| SessionKey::new(master.session_key()));
         let state = State {
             service,
             default_space: Arc::new(DefaultSpace::new(default_space)),
@@ -138,6 +144,8 @@ impl Http {
             body_max: Arc::new(AtomicUsize::new(body_max)),
             address_rules: Arc::default(),
             access: Arc::new(Access::new(AccessSettings::default())),
+            // A service that was started to read may have no secret.
+            session_key: Arc::new(session_key.unwrap_or_else(SessionKey::random)),
             browser_rules: Arc::default(),
             origins: Arc::new(Origins::new()),
             imports,
@@ -233,9 +241,10 @@ impl Http {
         Redis::new(service, access, metrics, budget)
     }
 
-    /// Notes the certificate of the client, which was verified. By itself it grants nothing.
-    pub(crate) fn set_certificate(&self, certificate: ClientCertificate) {
-        self.origin.set_certificate(certificate);
+    /// Notes that the connection is over TLS, and the certificate of the client, if it has shown one. It was verified,
+    /// and grants nothing by itself.
+    pub(crate) fn set_secured(&self, certificate: Option<ClientCertificate>) {
+        self.origin.set_secured(certificate);
     }
 
     /// Reports from now on that this instance is not ready, so that load balancers use others.
@@ -283,7 +292,7 @@ impl Http {
         mut request: Request<Incoming>,
     ) -> (Route, Result<Response<Body>, Problem>) {
         let has_token = request.headers().contains_key(header::AUTHORIZATION);
-        let ask = || admission::admit(&self.state, &self.origin, &request);
+        let ask = |is_last| admission::admit(&self.state, &self.origin, &request, is_last);
         let State { access, service, .. } = &self.state;
         let caller = match front::admission::admit(access, service, has_token, ask).await {
             Ok(caller) => Arc::new(caller),
@@ -368,7 +377,12 @@ impl Http {
         check_encoding(request.uri())?;
         let is_page = guard::is_page(request.uri().path());
         let can_repeat = request.method() == Method::GET;
-        let (parts, body) = request.into_parts();
+        let is_session = request.uri().path() == "/v1/session";
+        let seen = is_session.then(|| session::Seen::of(&self.state, &self.origin, &request));
+        let (mut parts, body) = request.into_parts();
+        if let Some(seen) = seen {
+            parts.extensions.insert(seen);
+        }
         // The body of a GET has no meaning, so it is not read.
         let body = match parts.method {
             Method::GET | Method::HEAD => RequestBody::default(),

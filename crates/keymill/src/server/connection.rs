@@ -69,8 +69,8 @@ pub(super) trait Secured {
     fn tls_figures(&self) -> &TlsFigures;
     /// Who is at the other end.
     fn sender(&self) -> Option<IpAddr>;
-    /// Notes the certificate of the client, which was verified.
-    fn set_certificate(&self, certificate: ClientCertificate);
+    /// Notes that the connection is over TLS, and the certificate of the client, which was verified.
+    fn set_secured(&self, certificate: Option<ClientCertificate>);
 }
 
 impl Secured for Http {
@@ -82,8 +82,8 @@ impl Secured for Http {
         Http::sender(self)
     }
 
-    fn set_certificate(&self, certificate: ClientCertificate) {
-        Http::set_certificate(self, certificate);
+    fn set_secured(&self, certificate: Option<ClientCertificate>) {
+        Http::set_secured(self, certificate);
     }
 }
 
@@ -131,10 +131,10 @@ pub(super) async fn shake_hands<F: Secured>(
     });
     let (stream, certificate) = shaken.await?;
     activity.shakes_hands(false);
-    if let Some(certificate) = certificate {
+    if let Some(certificate) = &certificate {
         tracing::debug!(names = ?certificate.names, "a client has shown a certificate");
-        served.front.set_certificate(certificate);
     }
+    served.front.set_secured(certificate);
     Ok(Box::new(stream))
 }
 

@@ -47,8 +47,10 @@ impl Secured for Redis {
         Some(self.client())
     }
 
-    fn set_certificate(&self, certificate: ClientCertificate) {
-        Redis::set_certificate(self, certificate);
+    fn set_secured(&self, certificate: Option<ClientCertificate>) {
+        if let Some(certificate) = certificate {
+            self.set_certificate(certificate);
+        }
     }
 }
 

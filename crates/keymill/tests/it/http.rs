@@ -21,6 +21,7 @@ mod over_http2;
 mod pieces;
 mod requests;
 pub(crate) mod rights;
+pub(crate) mod sessions;
 mod spaces;
 mod take;
 mod tokens;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use keymill::front::http::Http;
 use keymill::server::{self, Endpoint, Listeners, ServerLimits};
 use keymill_core::Blocklist;
+use keymill_engine::clock::Clock;
 use keymill_engine::operations::{Limits, OpenedStore, Opening, Service, Setup};
 use keymill_engine::space::SpaceSpec;
 use serde_json::Value;
@@ -74,6 +76,16 @@ impl Instance {
         store: Option<String>,
         limits: ServerLimits,
     ) -> Instance {
+        Instance::start_by(listeners, store, limits, Clock::default()).await
+    }
+
+    /// The same by a clock that a test moves.
+    pub(crate) async fn start_by(
+        listeners: Listeners,
+        store: Option<String>,
+        limits: ServerLimits,
+        clock: Clock,
+    ) -> Instance {
         let folder = tempfile::tempdir().unwrap();
         let file = || format!("sqlite:{}", folder.path().join("keymill.db").display());
         let url = store.unwrap_or_else(file);
@@ -86,7 +98,7 @@ impl Instance {
             limits: Limits { wait_max: Duration::from_millis(300), ..Limits::default() },
             require_existing: false,
             worker: None,
-            clock: Default::default(),
+            clock,
             unsafe_store: None,
         };
         let service = Service::start(setup).await.unwrap();

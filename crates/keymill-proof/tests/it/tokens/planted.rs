@@ -158,15 +158,50 @@ impl Found<'_> {
                 self.keep(&format!("{method} {path} in the query"), answer.text());
             }
             for value in [format!("Bearer {token}"), format!("Bearer {wrong}")] {
-                let answer = over_http2(server.address(), &value);
+                let answer = over_http2(server.address(), "authorization", &value);
                 self.keep("HTTP/2", &answer);
             }
         }
+        self.sign_in(server, &admin);
+        self.sign_in(server, &new);
         let revoked = call(server, &admin, "DELETE", "/v1/tokens/shop", "");
         assert_eq!(revoked.status, 204, "{}", revoked.text());
         let refused = call(server, &new, "GET", "/get-key", "");
         assert_eq!(refused.status, 401, "{}", refused.text());
         self.keep("a revoked one", refused.text());
+    }
+
+    /// As a page does; its session is a secret, too.
+    fn sign_in(&mut self, server: &Server, token: &str) {
+        let mut client = Client::new(server.address());
+        let headers = [("Content-Type", "application/json"), ("Sec-Fetch-Site", "same-origin")];
+        for wrong in [mistyped(token), token[..40].to_owned()] {
+            let body = format!(r#"{{"token":"{wrong}"}}"#);
+            let answer = client.request("POST", "/v1/session", &headers, body.as_bytes()).unwrap();
+            assert_eq!(answer.status, 401, "{}", answer.text());
+            self.keep("a wrong sign-in", answer.text());
+        }
+        let body = format!(r#"{{"token":"{token}"}}"#);
+        let answer = client.request("POST", "/v1/session", &headers, body.as_bytes()).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        self.keep("a sign-in", answer.text());
+        let set = answer.header("set-cookie").expect("it sets a cookie").to_owned();
+        let cookie = set.split(';').next().unwrap().to_owned();
+        let (_, session) = cookie.split_once('=').unwrap();
+        assert!(session.len() > 100, "{set}");
+        self.planted.push(session.to_owned());
+        // Whoever has the end of it has its signature.
+        self.planted.push(session[session.len() - 64..].to_owned());
+        for (method, path) in
+            [("GET", "/get-key"), ("GET", "/v1/session"), ("GET", "/v1/acts"), ("GET", "/nowhere")]
+        {
+            for site in ["same-origin", "cross-site", "none"] {
+                let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", site)];
+                let answer = client.request(method, path, &headers, b"").unwrap();
+                self.keep(&format!("{method} {path} by session"), answer.text());
+            }
+        }
+        self.keep("HTTP/2", &over_http2(server.address(), "cookie", &cookie));
     }
 
     /// At the command line, with the right settings and with wrong ones.
@@ -302,19 +337,22 @@ fn spellings(text: &str) -> [String; 3] {
 }
 
 /// `GET /get-key` over HTTP/2, whose library writes a log of its own; what was answered.
-fn over_http2(address: SocketAddr, authorization: &str) -> String {
+fn over_http2(address: SocketAddr, header: &str, value: &str) -> String {
     let mut block = Vec::new();
     for (name, value) in [
         (":method", "GET"),
         (":scheme", "http"),
         (":path", "/get-key"),
         (":authority", "localhost"),
-        ("authorization", authorization),
+        (header, value),
     ] {
         // A literal that nobody has to remember.
         block.push(0);
         for text in [name, value] {
-            block.push(u8::try_from(text.len()).unwrap());
+            // From 127 on, what is beyond that follows.
+            let len = u8::try_from(text.len()).ok().filter(|len| *len < 255).unwrap();
+            block.push(len.min(127));
+            block.extend(len.checked_sub(127));
             block.extend_from_slice(text.as_bytes());
         }
     }

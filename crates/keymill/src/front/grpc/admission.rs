@@ -56,7 +56,7 @@ pub(super) async fn admit(
         Caller::nobody(state.access.is_on())
     } else {
         let has_token = request.headers().contains_key(header::AUTHORIZATION);
-        let ask = || ask(http, need, request);
+        let ask = |_| ask(http, need, request);
         front::admission::admit(&state.access, &state.service, has_token, ask).await?
     };
     let Some(method) = method else {

@@ -3,7 +3,7 @@
 //! A page can make the operator's browser send requests to this server, on loopback too. So a caller without
 //! a token must address the server by a name of its own, and may take or change something only from a page of
 //! the server itself, or from a program that is no browser. A token needs no such check, because no browser
-//! adds it by itself.
+//! adds it by itself. The cookie of a session does, and only pages of the server itself may use it.
 //!
 //! Nothing here does I/O.
 
@@ -74,6 +74,26 @@ impl BrowserRules {
     pub fn is_allowed(&self, origin: &str) -> bool {
         self.allowed_origins.iter().any(|allowed| allowed == origin)
     }
+}
+
+/// Whether a request comes from a page of this server, as a cookie must: browsers add cookies by themselves, and send
+/// them to every port of a host. Pages of `allowed_origins` are not this server's, and neither is what somebody typed.
+///
+/// Where a browser says nothing of the site (over plain HTTP, or because it is old), what changes something must have
+/// the server's own `Origin`. What only reads may have none: a page of another origin could send such a request, but
+/// not see the answer.
+pub(super) fn is_own_page(
+    headers: &HeaderMap,
+    host: Option<&str>,
+    changes: bool,
+    is_secure: bool,
+) -> bool {
+    if let Some(site) = headers.get(&SEC_FETCH_SITE) {
+        return site == "same-origin";
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return !changes };
+    let origin = origin.to_str().unwrap_or_default();
+    is_same(origin, host) && (!is_secure || origin.starts_with("https://"))
 }
 
 /// Refuses what a browser asks for in advance.
@@ -194,6 +214,46 @@ mod tests {
             add(header::ORIGIN, origin);
             let found = rules.check_origin(&headers, Some("localhost:8080"));
             assert_eq!(found.is_ok(), fits, "{site:?} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn only_pages_of_the_server_itself_may_use_a_cookie() {
+        const OWN: &str = "http://localhost:8080";
+        for (site, origin, reads, changes) in [
+            (Some("same-origin"), None, true, true),
+            (Some("same-origin"), Some(OWN), true, true),
+            (Some("none"), None, false, false),
+            (Some("same-site"), None, false, false),
+            (Some("same-site"), Some(OWN), false, false),
+            (Some("cross-site"), None, false, false),
+            (Some(""), None, false, false),
+            (Some("same-origin, cross-site"), None, false, false),
+            (None, None, true, false),
+            (None, Some(OWN), true, true),
+            (None, Some("http://localhost:9090"), false, false),
+            (None, Some("http://localhost"), false, false),
+            (None, Some("https://shop.example"), false, false),
+            (None, Some("null"), false, false),
+            (None, Some(""), false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            site.map(|site| headers.insert(&SEC_FETCH_SITE, HeaderValue::from_static(site)));
+            origin.map(|origin| headers.insert(header::ORIGIN, HeaderValue::from_static(origin)));
+            let found = |changes| is_own_page(&headers, Some("localhost:8080"), changes, false);
+            assert_eq!((found(false), found(true)), (reads, changes), "{site:?} {origin:?}");
+        }
+        let mut headers = HeaderMap::new();
+        for (origin, is_secure, is_own) in [
+            ("https://keys.example", true, true),
+            ("http://keys.example", true, false),
+            ("http://keys.example", false, true),
+            // Behind a proxy that does not tell of its TLS.
+            ("https://keys.example", false, true),
+        ] {
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            let found = is_own_page(&headers, Some("keys.example"), true, is_secure);
+            assert_eq!(found, is_own, "{origin}");
         }
     }
 

@@ -23,10 +23,10 @@ pub enum Listener {
 }
 
 /// Whether a request is answered only on the admin listener, where there is one: everything that needs the
-/// right `admin`, metrics, and the pages. Health checks are answered everywhere.
+/// right `admin`, metrics, and the pages with their sessions. Health checks are answered everywhere.
 pub fn is_admin_only(method: &Method, path: &str) -> bool {
     match needs::of(method, path, None, "") {
-        Need::Page | Need::Right(Right::Admin, _) => true,
+        Need::Page | Need::Session | Need::Right(Right::Admin, _) => true,
         _ => path == "/metrics",
     }
 }
@@ -57,6 +57,8 @@ mod tests {
             ("GET", "/docs"),
             ("GET", "/docs/style.css"),
             ("GET", "/openapi.json"),
+            ("GET", "/v1/session"),
+            ("POST", "/v1/session"),
             ("GET", "/metrics"),
             ("POST", "/metrics"),
             ("PUT", "/v1/spaces/links"),

@@ -19,6 +19,8 @@ pub(super) enum Need<'a> {
     /// No token, but a name of the server in `Host`: pages hold nothing secret, and browsers cannot send a
     /// token along.
     Page,
+    /// The same, and whoever has a token or a session is recognized: to sign in, nobody can have one.
+    Session,
     /// A token, whatever it allows.
     Token,
     /// A right in a keyspace, or in all of them.
@@ -37,6 +39,7 @@ pub(super) fn of<'a>(
     match path {
         "/healthz" | "/readyz" => return Need::Nothing,
         "/" | "/docs" | "/openapi.json" => return Need::Page,
+        "/v1/session" => return Need::Session,
         "/metrics" | "/v1/spaces" | "/v1/leases" | "/v1/instances" | "/v1/store" => {
             return all(Right::Read);
         }
@@ -87,6 +90,10 @@ mod tests {
             ("GET", "/docs", None, Need::Page),
             ("GET", "/docs/script.js", None, Need::Page),
             ("GET", "/openapi.json", None, Need::Page),
+            ("GET", "/v1/session", None, Need::Session),
+            ("POST", "/v1/session", None, Need::Session),
+            ("DELETE", "/v1/session", None, Need::Session),
+            ("GET", "/v1/session/x", None, Need::Token),
             ("GET", "/metrics", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/spaces", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/leases", None, Need::Right(Right::Read, None)),

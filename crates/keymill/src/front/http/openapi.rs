@@ -18,14 +18,21 @@ use utoipa::OpenApi;
 
 use super::{Problem, State};
 use super::{advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
-use super::{space_changes, spaces, store, take, tokens, used};
+use super::{session, space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
 /// The operations whose body is read as it comes.
 const STREAMED: [&str; 4] = ["import_keys", "import_used_keys", "advance_space", "import_space"];
 /// The operations that cannot do without a body.
-const BODY_REQUIRED: [&str; 6] =
-    ["create_digests", "create_token", "grow_space", "fill_pool", "export_space", "import_space"];
+const BODY_REQUIRED: [&str; 7] = [
+    "create_digests",
+    "create_token",
+    "create_session",
+    "grow_space",
+    "fill_pool",
+    "export_space",
+    "import_space",
+];
 
 #[derive(OpenApi)]
 #[openapi(
@@ -67,6 +74,9 @@ const BODY_REQUIRED: [&str; 6] =
         tokens::rotate,
         tokens::revoke,
         tokens::acts,
+        session::show,
+        session::create,
+        session::delete,
         store::show,
         health::alive,
         health::ready,

@@ -17,6 +17,7 @@ use crate::front::addresses::{AddressRules, ClientAddress};
 /// The header that names a request, in both directions.
 pub(in crate::front) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// The longest name that a client may give a request.
 const ID_LEN_MAX: usize = 128;
 
@@ -27,8 +28,8 @@ pub(in crate::front) struct Origin {
     sender: Option<IpAddr>,
     /// Which listener it came through.
     pub(in crate::front) listener: Listener,
-    /// The certificate of the client, once it has shown one that is valid.
-    certificate: OnceLock<ClientCertificate>,
+    /// Set once there was a TLS handshake: the certificate of the client, if it has shown one that is valid.
+    handshake: OnceLock<Option<ClientCertificate>>,
     /// Whether it was accepted beyond the limit, for health checks and metrics only.
     pub(super) is_reserved: bool,
     /// What the names of its requests begin with.
@@ -69,8 +70,8 @@ impl Origins {
     ) -> Origin {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{:016x}-{number:x}-", self.process);
-        let (certificate, requests) = (OnceLock::new(), AtomicU64::new(0));
-        Origin { sender, listener, certificate, is_reserved, prefix, requests }
+        let (handshake, requests) = (OnceLock::new(), AtomicU64::new(0));
+        Origin { sender, listener, handshake, is_reserved, prefix, requests }
     }
 }
 
@@ -91,16 +92,30 @@ impl Origin {
     /// The names in the certificate of the client. None where it has shown no certificate, the certificate has
     /// ended since, or the connection is not over TLS.
     pub(in crate::front) fn certificate_names(&self) -> &[String] {
-        match self.certificate.get() {
-            Some(certificate) if Timestamp::now() <= certificate.not_after => &certificate.names,
+        match self.handshake.get() {
+            Some(Some(certificate)) if Timestamp::now() <= certificate.not_after => {
+                &certificate.names
+            }
             _ => &[],
         }
     }
 
-    /// Notes this certificate, before the first request of the connection.
-    pub(super) fn set_certificate(&self, certificate: ClientCertificate) {
+    /// Notes that the connection is over TLS, and the certificate of the client, before its first request.
+    pub(super) fn set_secured(&self, certificate: Option<ClientCertificate>) {
         // A connection has one handshake.
-        let _ = self.certificate.set(certificate);
+        let _ = self.handshake.set(certificate);
+    }
+
+    /// Whether the client uses TLS: with this server, or with a trusted proxy that says so. Of several proxies, the first
+    /// has spoken with the client.
+    pub(super) fn is_secure(&self, headers: &HeaderMap, rules: &AddressRules) -> bool {
+        if self.handshake.get().is_some() {
+            return true;
+        }
+        let told = headers.get(&FORWARDED_PROTO).and_then(|told| told.to_str().ok());
+        let first = told.and_then(|told| told.split(',').next());
+        first.is_some_and(|first| first.trim().eq_ignore_ascii_case("https"))
+            && self.sender.is_some_and(|sender| rules.is_trusted(sender))
     }
 
     /// Its other end; for a proxy that named one, the client.
@@ -169,8 +184,32 @@ mod tests {
             assert!(origin.certificate_names().is_empty());
             let not_after = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
             let names = vec!["shop.example".to_owned()];
-            origin.set_certificate(ClientCertificate { names, not_after });
+            origin.set_secured(Some(ClientCertificate { names, not_after }));
             assert_eq!(!origin.certificate_names().is_empty(), counts, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn tls_is_that_of_the_connection_or_of_a_trusted_proxy() {
+        let proxy: IpAddr = "10.0.0.1".parse().unwrap();
+        let other: IpAddr = "203.0.113.1".parse().unwrap();
+        let trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        let rules = AddressRules { trusted_proxies, ..AddressRules::default() };
+        for (sender, told, is_secure) in [
+            (Some(proxy), None, false),
+            (Some(proxy), Some("https"), true),
+            (Some(proxy), Some("HTTPS, http"), true),
+            (Some(proxy), Some("http"), false),
+            (Some(proxy), Some("http, https"), false),
+            (Some(other), Some("https"), false),
+            (None, Some("https"), false),
+        ] {
+            let origin = Origins::new().connection(sender, Listener::Public, false);
+            let mut headers = HeaderMap::new();
+            told.map(|told| headers.insert(&FORWARDED_PROTO, HeaderValue::from_static(told)));
+            assert_eq!(origin.is_secure(&headers, &rules), is_secure, "{sender:?} {told:?}");
+            origin.set_secured(None);
+            assert!(origin.is_secure(&headers, &rules));
         }
     }
 

@@ -8,7 +8,7 @@ use axum::routing::{any, get, post};
 
 use super::{State, problem};
 use super::{aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool};
-use super::{space_changes, spaces, store, tokens, used};
+use super::{session, space_changes, spaces, store, tokens, used};
 
 /// All routes that are not answered by hand.
 pub(super) fn router(state: State) -> Router {
@@ -41,6 +41,7 @@ pub(super) fn router(state: State) -> Router {
         .route("/v1/leases", get(audit::leases))
         .route("/v1/instances", get(audit::instances))
         .route("/v1/acts", get(tokens::acts))
+        .route("/v1/session", get(session::show).post(session::create).delete(session::delete))
         .route("/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/v1/tokens/{name}", get(tokens::show).delete(tokens::revoke))
         .route("/v1/tokens/{name}/rotate", post(tokens::rotate))

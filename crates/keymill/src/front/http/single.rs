@@ -90,7 +90,7 @@ impl Http {
         if headers.contains_key(header::ORIGIN) || is_first() {
             return None;
         }
-        let caller = admission::admit(&self.state, &self.origin, request).ok()?;
+        let caller = admission::admit(&self.state, &self.origin, request, false).ok()?;
         caller.spend(1).ok()?;
         let Some(key) = default.take_now(&self.state.service, name) else {
             // It is counted, and must not be counted again.

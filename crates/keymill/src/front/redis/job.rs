@@ -131,7 +131,7 @@ impl Session<'_> {
     /// Takes in the token that a client has shown. One that is refused leaves the one before in use.
     async fn authenticate(&mut self, shown: Shown) -> Result<(), Failure> {
         let redis = self.redis;
-        let ask = || {
+        let ask = |_| {
             if redis.access.is_on() && shown.hash.is_none() {
                 return Err(Refused::new(Denied::NotAToken, None));
             }

@@ -105,6 +105,33 @@ async fn a_listener_with_a_certificate_speaks_every_protocol_over_it() {
 }
 
 #[tokio::test]
+async fn the_cookie_of_a_session_is_kept_to_tls() {
+    let secured = Secured::start(ServerLimits::default()).await;
+    let ask = async |request: &str, body: &str| {
+        let mut stream = secured.connect(&secured.connector()).await;
+        let len = body.len();
+        let request = format!(
+            "{request}host: localhost\r\nsec-fetch-site: same-origin\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {len}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        Answer::read(&mut stream).await
+    };
+    let body = r#"{"name":"admin","allow":["admin:*"]}"#;
+    let made = ask("POST /v1/tokens HTTP/1.1\r\n", body).await.json();
+    let body = format!(r#"{{"token":{}}}"#, made["token"]);
+    let signed_in = ask("POST /v1/session HTTP/1.1\r\n", &body).await;
+    let set = signed_in.header("set-cookie").unwrap();
+    let value = set.strip_prefix("__host-keymill-session=").unwrap().split(';').next().unwrap();
+    let attributes = "path=/; max-age=43200; httponly; samesite=strict; secure";
+    assert!(set.ends_with(attributes), "{set}");
+    for (name, status) in [("__Host-keymill-session", 200), ("keymill-session", 401)] {
+        let request = format!("GET /v1/tokens HTTP/1.1\r\ncookie: {name}={value}\r\n");
+        assert_eq!(ask(&request, "").await.status, status, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_handshake_that_does_not_come_to_its_end_is_ended() {
     let limits = ServerLimits {
         connections_max: 1,

@@ -12,6 +12,7 @@ use tonic::{Code, Request, Status};
 
 use super::{Client, Instance, bearing, client, client_at, contract, is_problem, reason};
 use crate::http::rights::Guarded;
+use crate::http::sessions::{cookie_of, sign_in};
 
 use Needs::{All, In};
 
@@ -74,6 +75,22 @@ async fn without_a_valid_token_everything_is_refused_alike() {
         }
     }
     assert_eq!(guarded.everything().await, before, "something was taken or changed");
+}
+
+#[tokio::test]
+async fn the_cookie_of_a_session_counts_for_nothing() {
+    let guarded = Guarded::start().await;
+    let own = "sec-fetch-site: same-origin\r\n";
+    let signed_in = sign_in(&guarded.instance, &guarded.admin, own).await;
+    let cookie = cookie_of(&signed_in);
+    let read = guarded.instance.send("GET", "/v1/spaces", &format!("{cookie}{own}"), "").await;
+    assert_eq!(read.status, 200, "{}", read.body);
+    let mut ask = Request::new(v1::ListSpacesRequest::default());
+    let value = cookie.trim_end().strip_prefix("cookie: ").unwrap();
+    ask.metadata_mut().insert("cookie", MetadataValue::try_from(value).unwrap());
+    ask.metadata_mut().insert("sec-fetch-site", MetadataValue::from_static("same-origin"));
+    let refused = client(&guarded.instance).await.list_spaces(ask).await;
+    is_problem(refused, Code::Unauthenticated, "unauthorized", "needs a token");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ async fn the_description_is_one_that_clients_can_be_generated_from() {
             assert_eq!(has_header, ["429", "503"].contains(&status.as_str()), "{id} {status}");
         }
     }
-    assert_eq!(ids.len(), 36, "{ids:?}");
+    assert_eq!(ids.len(), 39, "{ids:?}");
     check_references(&api, &api);
     let problem = &api["components"]["schemas"]["Problem"];
     for field in ["code", "status", "title", "detail", "held_elsewhere", "differences"] {
@@ -68,6 +68,7 @@ async fn keyspaces_of_every_kind_are_answered_as_described() {
         ("/v1/spaces/pooled/pool", "AvailableKeys"),
         ("/v1/spaces/uuid/bounds?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z", "BoundsView"),
         ("/v1/store", "StoreView"),
+        ("/v1/session", "SessionView"),
         ("/readyz", "Health"),
         ("/v1/spaces/nope", "Problem"),
     ] {

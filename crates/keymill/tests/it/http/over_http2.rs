@@ -85,7 +85,11 @@ async fn a_token_is_needed_for_every_request_of_a_connection() {
 }
 
 /// Sends one request, by method, path and authority; the body of its answer.
-async fn ask(address: SocketAddr, what: (&str, &str, &str), headers: &[(&str, &str)]) -> String {
+pub(super) async fn ask(
+    address: SocketAddr,
+    what: (&str, &str, &str),
+    headers: &[(&str, &str)],
+) -> String {
     let mut stream = connect(address).await;
     stream.write_all(&request(1, what, headers)).await.unwrap();
     read_body(&mut stream).await.1
@@ -109,8 +113,11 @@ fn request(
     for (name, value) in pseudo.iter().chain(headers) {
         block.push(0);
         for text in [name, value] {
-            let len = u8::try_from(text.len()).ok().filter(|len| *len < 127);
-            block.push(len.expect("it is short"));
+            // From 127 on, what is beyond that follows.
+            let len = u8::try_from(text.len()).ok().filter(|len| *len < 255);
+            let len = len.expect("it is short");
+            block.push(len.min(127));
+            block.extend(len.checked_sub(127));
             block.extend_from_slice(text.as_bytes());
         }
     }

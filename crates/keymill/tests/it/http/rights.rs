@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Instance};
 
-use Needs::{All, In, Nothing, Page, Token};
+use Needs::{All, In, Nothing, Page, Session, Token};
 
 /// What an endpoint needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ enum Needs {
     Nothing,
     /// No token: it holds nothing secret.
     Page,
+    /// No token in the request: it begins or ends a session.
+    Session,
     /// Any token: there is nothing.
     Token,
     /// A right in every keyspace.
@@ -44,6 +46,9 @@ const ROWS: &[Row] = &[
     ("GET", "/docs/style.css", "/docs/style.css", "", Page),
     ("GET", "/docs/script.js", "/docs/script.js", "", Page),
     ("GET", "/openapi.json", "/openapi.json", "", Page),
+    ("GET", "/v1/session", "/v1/session", "", Page),
+    ("POST", "/v1/session", "/v1/session", "{}", Session),
+    ("DELETE", "/v1/session", "/v1/session", "", Session),
     ("ANY", "/v1/{*rest}", "/v1/nowhere", "", Token),
     ("GET", "/metrics", "/metrics", "", All("read")),
     ("GET", "/v1/spaces", "/v1/spaces", "", All("read")),
@@ -104,7 +109,7 @@ async fn without_a_valid_token_everything_is_refused_alike() {
     let guarded = Guarded::start().await;
     let wrong = guarded.wrong_tokens().await;
     let before = guarded.everything().await;
-    for row in rows_with(|needs| !matches!(needs, Nothing | Page)) {
+    for row in rows_with(|needs| !matches!(needs, Nothing | Page | Session)) {
         for (why, headers) in &wrong {
             let refusal = guarded.send(row, row.2, headers).await;
             refusal.is_problem(401, "unauthorized", "token");
@@ -169,7 +174,7 @@ async fn the_right_token_gets_past_by_name_by_pattern_and_as_admin() {
     }
     for row in ROWS {
         let admitted = match row.4 {
-            Nothing | Page | Token => vec![&guarded.admin, &tokens["take"].0],
+            Nothing | Page | Session | Token => vec![&guarded.admin, &tokens["take"].0],
             All(right) => vec![&guarded.admin, &tokens[right].2],
             In(right) => {
                 let (named, pattern, all) = &tokens[right];
