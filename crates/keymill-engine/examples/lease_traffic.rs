@@ -27,14 +27,14 @@ const HEARTBEAT_SECONDS: f64 = 5.0;
 fn main() {
     println!("base62, length 10; heartbeats every 5 s; a lease takes 2 ms\n");
     println!(
-        "{:>9} {:>9} {:>14} {:>10} {:>11} {:>8} {:>11} {:>10} {:>11} {:>11}",
-        "keys a", "", "lease_size", "a lease", "a lease", "leases", "heartbeats", "store may", "first", "lost if all"
+        "   keys a                lease_size    a lease     a lease   leases  heartbeats  store may       first lost if all"
     );
     println!(
-        "{:>9} {:>9} {:>14} {:>10} {:>11} {:>8} {:>11} {:>10} {:>11} {:>11}",
-        "second", "instances", "_max", "has", "lasts", "a second", "a second", "be away", "minute", "are killed"
+        "   second instances            _max        has       lasts a second    a second    be away      minute  are killed"
     );
-    for (rate, instances) in [(1_000_000, 3), (10_000_000, 10), (100_000_000, 100), (100_000_000, 10)] {
+    for (rate, instances) in
+        [(1_000_000, 3), (10_000_000, 10), (100_000_000, 100), (100_000_000, 10)]
+    {
         for lease_size_max in [Tuning::default().lease_size_max, 100_000_000_000] {
             let tuning = Tuning { lease_size_max, ..Tuning::default() };
             let seen = Fleet::new(rate, instances, tuning).run();
@@ -97,7 +97,8 @@ impl Fleet {
     fn new(rate: u64, instances: u64, tuning: Tuning) -> Fleet {
         let definition = Definition { length: 10, ..Definition::of_kind(Kind::Shuffled) };
         let now = Instant::now();
-        let holder = || Holder { pace: Pace::new(now), leases: LeasePair::new(), drawn: 0, sampled_at: now };
+        let holder =
+            || Holder { pace: Pace::new(now), leases: LeasePair::new(), drawn: 0, sampled_at: now };
         let space = SpaceRecord {
             name: "links".to_owned(),
             capacity: definition.capacity().expect("ten characters of base62 can be counted"),
@@ -111,7 +112,14 @@ impl Fleet {
             created_at: Timestamp::UNIX_EPOCH,
         };
         let instances = (0..instances).map(|_| holder()).collect::<Vec<_>>();
-        Fleet { rate: rate / instances.len() as u64, tuning, space, instances, leases: 0, leased: 0 }
+        Fleet {
+            rate: rate / instances.len() as u64,
+            tuning,
+            space,
+            instances,
+            leases: 0,
+            leased: 0,
+        }
     }
 
     fn run(mut self) -> Seen {
