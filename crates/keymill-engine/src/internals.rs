@@ -5,6 +5,7 @@
 pub use crate::source::lease::{Draw, LEASE_SIZE_MAX, LeasePair};
 pub use crate::source::leased::Mill;
 pub use crate::source::ticks::Ticks;
+pub use crate::supply::demand::{Pace, SHARE};
 
 /// The stores themselves, with every request and answer.
 pub mod store {

@@ -1,16 +1,23 @@
-//! Demand: how fast keys are wanted.
+//! Demand: how fast keys are wanted, and what that asks of the store.
 //!
-//! `leases` and `windows` size what they ask for by it. Pure arithmetic on the times it is given.
+//! `leases` and `windows` size what they ask for by it, and the example `lease_traffic` shows what comes of it. Pure
+//! arithmetic on the times it is given.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::space::Tuning;
+
+/// A mill never leases more than this part of what is left, so that the last keys of a space
+/// spread over all instances.
+pub const SHARE: u64 = 64;
+
 /// The present rate of demand: a moving average. Slow enough that a burst of a few keys does
 /// not lease millions, and still fast enough for a flood: leases are sized for a horizon
 /// many times the half-life, so the first second of a flood already leases several of them.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Keys a second.
     pub(crate) rate: f64,
     sampled_at: Instant,
@@ -23,11 +30,13 @@ impl Pace {
     /// The shortest time that a rate is measured over.
     const SAMPLE_MIN: Duration = Duration::from_millis(20);
 
-    pub(crate) fn new(now: Instant) -> Pace {
+    /// No demand yet.
+    pub fn new(now: Instant) -> Pace {
         Pace { rate: 0.0, sampled_at: now, drawn: 0 }
     }
 
-    pub(crate) fn sample(&mut self, drawn: u64, now: Instant) {
+    /// Takes in how many keys were drawn so far.
+    pub fn sample(&mut self, drawn: u64, now: Instant) {
         let elapsed = now - self.sampled_at;
         if elapsed < Self::SAMPLE_MIN {
             return;
@@ -51,6 +60,16 @@ impl Pace {
         )]
         let demand = (self.rate * time.as_secs_f64()) as u64;
         demand
+    }
+
+    /// How many keys to hold: with fewer than these, the next lease is asked for.
+    pub fn hold_min(&self, tuning: &Tuning) -> u64 {
+        self.demand(tuning.horizon()).max(tuning.lease_size_min / 4).max(1)
+    }
+
+    /// How many keys to lease: what the horizon needs, within the bounds of the settings.
+    pub fn lease_size(&self, tuning: &Tuning) -> u64 {
+        self.demand(tuning.horizon()).clamp(tuning.lease_size_min, tuning.lease_size_max)
     }
 
     pub(crate) fn is_busy(&self) -> bool {

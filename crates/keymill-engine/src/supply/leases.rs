@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::claims::PoolSupply;
-use super::demand::Pace;
+use super::demand::{Pace, SHARE};
 use super::held::{HeldLease, spent};
 use super::progress::SharedProgress;
 use super::refusal::tell;
@@ -35,9 +35,6 @@ use crate::space::codec::SpaceCodec;
 use crate::space::{Audit, Tuning};
 use crate::store::{GiveBack, Grant, LeaseAsk, LeaseId, Mark, SpaceRecord, StoreError};
 
-/// A mill never leases more than this part of what is left, so that the last keys of a space
-/// spread over all instances.
-const SHARE: u64 = 64;
 /// How often a mill with traffic looks at its rate; one without, less and less often.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 const SAMPLE_EVERY_MAX: Duration = Duration::from_secs(64);
@@ -187,17 +184,16 @@ impl LeaseSupply {
         if held.is_empty() && self.mill.queue.shortfall() == 0 && !pace.has_started() {
             return false;
         }
-        let wanted = pace.demand(tuning.horizon()).max(tuning.lease_size_min / 4).max(1);
+        let wanted = pace.hold_min(tuning);
         self.mill.leases.set_low_mark(wanted);
         left < wanted.saturating_add(self.mill.queue.shortfall())
     }
 
-    /// How much to ask for: what the horizon needs, within the bounds of the settings; but never less
-    /// than a caller waits for, whose take would otherwise need one lease after another.
+    /// How much to ask for: what demand needs; but never less than a caller waits for, whose take would
+    /// otherwise need one lease after another.
     fn size(&self, pace: &Pace, tuning: &Tuning) -> u64 {
-        let (min, max) = (tuning.lease_size_min, tuning.lease_size_max);
         let waited_for = self.mill.queue.shortfall().min(self.take_max).min(LEASE_SIZE_MAX);
-        pace.demand(tuning.horizon()).clamp(min, max).max(waited_for)
+        pace.lease_size(tuning).max(waited_for)
     }
 
     async fn lease(&self, size: u64, spent: &[LeaseId]) -> Result<Grant, StoreError> {

@@ -5,6 +5,7 @@
 mod certificates;
 mod cli;
 mod connections;
+mod docs;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod http;

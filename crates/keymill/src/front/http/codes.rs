@@ -16,7 +16,7 @@ pub(super) struct Entry {
 
 /// All codes, those of any request first, then by what they concern.
 pub(super) const CODES: &[Entry] = &[
-    entry("not_found", 404, "There is no such path.", "Check the path against this page."),
+    entry("not_found", 404, "There is no such path.", "Check the path against `/docs`."),
     entry(
         "method_not_allowed",
         405,
