@@ -8,13 +8,17 @@
 //! - A number stands for one key, for as long as the process lives: numbers only rise. Since the mill
 //!   draws a number once, a key is handed out once.
 //! - Keys that nobody looked up before they were forgotten are lost, not handed out again.
+//! - A key that has expired on record is still its number's key, so that it can be given back. Whoever hands keys out
+//!   asks [`ClaimedKeys::may_go`].
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 
+use crate::clock::Clock;
 use crate::store::Claimed;
 
 /// How many spent claims are kept for those who drew a number and were paused before they looked.
@@ -26,6 +30,19 @@ pub(crate) struct ClaimedKeys {
     /// By number.
     batches: ArcSwap<Vec<Arc<Batch>>>,
     next: AtomicU64,
+    clock: Clock,
+}
+
+/// How the keys of a claim are on record, whatever the settings say by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimedAs {
+    /// Reserved: they have to be noted before they are handed out.
+    Reserved,
+    /// Used.
+    Used {
+        /// When they expire, where they do.
+        expires_at: Option<Timestamp>,
+    },
 }
 
 /// What one claim brought.
@@ -33,18 +50,22 @@ pub(crate) struct ClaimedKeys {
 struct Batch {
     start: u64,
     keys: Vec<Claimed>,
-    /// Whether they have to be noted before they are handed out; whatever the settings say by then.
-    reserved: bool,
+    claimed_as: ClaimedAs,
     /// The store has given them to others: nothing of it may be handed out any more.
     lost: AtomicBool,
 }
 
 impl ClaimedKeys {
+    /// None yet, by a clock that tells when they expire.
+    pub(crate) fn new(clock: Clock) -> ClaimedKeys {
+        ClaimedKeys { clock, ..ClaimedKeys::default() }
+    }
+
     /// Takes claimed keys in and numbers them.
-    pub(crate) fn add(&self, keys: Vec<Claimed>, reserved: bool) -> Range<u64> {
+    pub(crate) fn add(&self, keys: Vec<Claimed>, claimed_as: ClaimedAs) -> Range<u64> {
         let count = keys.len() as u64;
         let start = self.next.fetch_add(count, Ordering::Relaxed);
-        let batch = Arc::new(Batch { start, keys, reserved, lost: AtomicBool::new(false) });
+        let batch = Arc::new(Batch { start, keys, claimed_as, lost: AtomicBool::new(false) });
         self.batches.rcu(|known| {
             let mut all = Vec::clone(known);
             all.push(batch.clone());
@@ -53,15 +74,22 @@ impl ClaimedKeys {
         start..start + count
     }
 
-    /// Gives the keys of numbers that were drawn to `each`: with their number, and whether they are
-    /// only reserved.
-    pub(crate) fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(u64, &Claimed, bool)) {
+    /// Gives the keys of numbers that were drawn to `each`: with their number, and how they are on record.
+    pub(crate) fn keys(&self, numbers: Range<u64>, mut each: impl FnMut(u64, &Claimed, ClaimedAs)) {
         for batch in self.batches.load().iter() {
             if !batch.lost.load(Ordering::Relaxed) {
                 let first = numbers.start.max(batch.start);
                 let part = (first..).zip(batch.part(&numbers));
-                part.for_each(|(number, claimed)| each(number, claimed, batch.reserved));
+                part.for_each(|(number, claimed)| each(number, claimed, batch.claimed_as));
             }
+        }
+    }
+
+    /// Whether keys that are on record like this may be handed out: not where they have expired before anybody had them.
+    pub(crate) fn may_go(&self, claimed_as: ClaimedAs) -> bool {
+        match claimed_as {
+            ClaimedAs::Used { expires_at: Some(end) } => self.clock.now_ms() < end.as_millisecond(),
+            _ => true,
         }
     }
 
@@ -99,13 +127,38 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::clock::ClockHand;
+
+    const USED: ClaimedAs = ClaimedAs::Used { expires_at: None };
+
+    #[test]
+    fn what_has_expired_is_not_handed_out_and_can_be_given_back() {
+        let hand = Arc::<ClockHand>::default();
+        let clock = Clock::moved_by(&hand);
+        let claims = ClaimedKeys::new(clock.clone());
+        let end = Timestamp::from_millisecond(clock.now_ms() + 60_000).unwrap();
+        claims.add(claimed(["a"]), ClaimedAs::Used { expires_at: Some(end) });
+        claims.add(claimed(["b"]), USED);
+        claims.add(claimed(["c"]), ClaimedAs::Reserved);
+        let may_go = || {
+            let mut found = Vec::new();
+            claims.keys(0..3, |_, _, claimed_as| found.push(claims.may_go(claimed_as)));
+            found
+        };
+        assert_eq!(may_go(), [true, true, true]);
+        hand.advance(Duration::from_secs(60));
+        assert_eq!(may_go(), [false, true, true]);
+        check(&claims, 0..3, &["a", "b", "c"]);
+    }
 
     #[test]
     fn numbers_are_turned_into_their_keys_across_claims() {
         let claims = ClaimedKeys::default();
-        assert_eq!(claims.add(claimed(["a", "b"]), false), 0..2);
-        assert_eq!(claims.add(claimed(["c", "d", "e"]), true), 2..5);
+        assert_eq!(claims.add(claimed(["a", "b"]), USED), 0..2);
+        assert_eq!(claims.add(claimed(["c", "d", "e"]), ClaimedAs::Reserved), 2..5);
         check(&claims, 0..5, &["a", "b", "c", "d", "e"]);
         check(&claims, 1..4, &["b", "c", "d"]);
         check(&claims, 4..5, &["e"]);
@@ -116,7 +169,7 @@ mod tests {
     fn what_was_lost_or_forgotten_is_not_handed_out() {
         let claims = ClaimedKeys::default();
         for key in ["a", "b", "c", "d", "e", "f"] {
-            claims.add(claimed([key]), false);
+            claims.add(claimed([key]), USED);
         }
         claims.lose(&(2..3));
         check(&claims, 0..6, &["a", "b", "d", "e", "f"]);
