@@ -95,6 +95,8 @@ impl Given {
 struct Slip {
     uses: Vec<KeyUse>,
     numbers: Vec<u64>,
+    /// Keys of a pool that are too old to be handed out.
+    too_old: Vec<Claimed>,
 }
 
 impl Slip {
@@ -126,6 +128,7 @@ impl Space {
                 match numbers.draw(left.into(), deadline).await {
                     Ok(ordinals) => {
                         drawn.add(ordinals.clone());
+                        let old = slip.too_old.len();
                         let (tried, had) =
                             (ordinals.end - ordinals.start, given.count + slip.len());
                         self.gather(
@@ -141,6 +144,7 @@ impl Space {
                             continue;
                         }
                         drawn.spend_last();
+                        self.give_up(slip.too_old.split_off(old));
                         fruitless += tried;
                         self.check_fruitless(fruitless, FRUITLESS_MAX)?;
                         yield_often(fruitless, tried).await;
@@ -157,6 +161,7 @@ impl Space {
             }
             // From here on they may be on record: what is not, `note` puts back, and `free` the others.
             drawn.keep();
+            self.give_up(std::mem::take(&mut slip.too_old));
             unnoted.into_iter().for_each(|number| free.add(number..number + 1));
             match self.note(slip, &mut each).await {
                 Ok(more) => {
@@ -190,7 +195,7 @@ impl Space {
     }
 
     /// Turns what was drawn into keys: those that need not be noted are given to `each`, added to `given`, and
-    /// their numbers to `unnoted`; the others are put on the slip. Those that have expired are left out.
+    /// their numbers to `unnoted`; the others are put on the slip, also those that are too old to be handed out.
     fn gather(
         &self,
         drawn: Range<u64>,
@@ -200,9 +205,10 @@ impl Space {
         given: &mut Given,
         mut each: impl FnMut(&[u8]),
     ) {
+        let Slip { uses, numbers, too_old } = slip;
         let mut note = |number, id, key: &str| {
-            slip.uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
-            slip.numbers.push(number);
+            uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
+            numbers.push(number);
         };
         match &self.source {
             Source::Claimed { claimed: keys, .. } => {
@@ -210,18 +216,25 @@ impl Space {
                     let Claimed { id, key } = claimed;
                     match claimed_as {
                         ClaimedAs::Reserved => note(number, *id, key),
-                        ClaimedAs::Used { expires_at } if keys.may_go(claimed_as) => {
+                        ClaimedAs::Used(lifetime) if keys.may_go(lifetime) => {
                             each(key.as_bytes());
                             unnoted.push(number);
-                            given.add(1, expires_at);
+                            given.add(1, lifetime.map(|it| it.expires_at));
                         }
-                        ClaimedAs::Used { .. } => {}
+                        ClaimedAs::Used(_) => too_old.push(claimed.clone()),
                     }
                 });
             }
             _ => self.with_rules(|rules| {
                 rules.keys(drawn, |ordinal, key| note(ordinal, ordinal.cast_signed(), text(key)));
             }),
+        }
+    }
+
+    /// Leaves keys of a pool to be given back, because they are too old to be handed out. Their numbers are spent.
+    fn give_up(&self, too_old: Vec<Claimed>) {
+        if let Source::Claimed { claimed, .. } = &self.source {
+            claimed.add_too_old(too_old);
         }
     }
 

@@ -8,12 +8,13 @@
 //! - A number stands for one key, for as long as the process lives: numbers only rise. Since the mill
 //!   draws a number once, a key is handed out once.
 //! - Keys that nobody looked up before they were forgotten are lost, not handed out again.
-//! - A key that has expired on record is still its number's key, so that it can be given back. Whoever hands keys out
-//!   asks [`ClaimedKeys::may_go`].
+//! - Where keys expire, their time runs from the claim. A key that has used up half of it is not handed out any more
+//!   ([`ClaimedKeys::may_go`]): once its number is spent, it waits here to be given back, which happens once.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -30,6 +31,8 @@ pub(crate) struct ClaimedKeys {
     /// By number.
     batches: ArcSwap<Vec<Arc<Batch>>>,
     next: AtomicU64,
+    /// Keys that became too old to be handed out. Their numbers are spent.
+    too_old: Mutex<Vec<Claimed>>,
     clock: Clock,
 }
 
@@ -38,11 +41,29 @@ pub(crate) struct ClaimedKeys {
 pub(crate) enum ClaimedAs {
     /// Reserved: they have to be noted before they are handed out.
     Reserved,
-    /// Used.
-    Used {
-        /// When they expire, where they do.
-        expires_at: Option<Timestamp>,
-    },
+    /// Used; with how long they live, where they do not live for ever.
+    Used(Option<Lifetime>),
+}
+
+/// How long a key lives that was claimed at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lifetime {
+    /// Until when it may be handed out.
+    fresh_until: Timestamp,
+    /// When it expires.
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Lifetime {
+    /// That of a key that is claimed now, and lives for so long.
+    pub(crate) fn new(now_ms: i64, ttl: Duration) -> Lifetime {
+        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        let after = |ms: i64| {
+            let at = Timestamp::from_millisecond(now_ms.saturating_add(ms));
+            at.unwrap_or(Timestamp::MAX)
+        };
+        Lifetime { fresh_until: after(ttl / 2), expires_at: after(ttl) }
+    }
 }
 
 /// What one claim brought.
@@ -85,12 +106,22 @@ impl ClaimedKeys {
         }
     }
 
-    /// Whether keys that are on record like this may be handed out: not where they have expired before anybody had them.
-    pub(crate) fn may_go(&self, claimed_as: ClaimedAs) -> bool {
-        match claimed_as {
-            ClaimedAs::Used { expires_at: Some(end) } => self.clock.now_ms() < end.as_millisecond(),
-            _ => true,
+    /// Whether keys of this lifetime may still be handed out.
+    pub(crate) fn may_go(&self, lifetime: Option<Lifetime>) -> bool {
+        let is_fresh = |it: Lifetime| self.clock.now_ms() < it.fresh_until.as_millisecond();
+        lifetime.is_none_or(is_fresh)
+    }
+
+    /// Keeps keys that may not, to be given back. Their numbers must be spent.
+    pub(crate) fn add_too_old(&self, mut keys: Vec<Claimed>) {
+        if !keys.is_empty() {
+            self.too_old.lock().expect("nothing panics while it is held").append(&mut keys);
         }
+    }
+
+    /// These keys, for the one who gives them back.
+    pub(crate) fn take_too_old(&self) -> Vec<Claimed> {
+        std::mem::take(&mut self.too_old.lock().expect("nothing panics while it is held"))
     }
 
     /// Drops the rest of the claims that these numbers are of: others have them now.
@@ -127,31 +158,29 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::clock::ClockHand;
 
-    const USED: ClaimedAs = ClaimedAs::Used { expires_at: None };
+    const USED: ClaimedAs = ClaimedAs::Used(None);
 
     #[test]
-    fn what_has_expired_is_not_handed_out_and_can_be_given_back() {
+    fn a_key_is_handed_out_for_half_of_its_life_and_can_be_given_back_after_that() {
         let hand = Arc::<ClockHand>::default();
         let clock = Clock::moved_by(&hand);
         let claims = ClaimedKeys::new(clock.clone());
-        let end = Timestamp::from_millisecond(clock.now_ms() + 60_000).unwrap();
-        claims.add(claimed(["a"]), ClaimedAs::Used { expires_at: Some(end) });
-        claims.add(claimed(["b"]), USED);
-        claims.add(claimed(["c"]), ClaimedAs::Reserved);
-        let may_go = || {
-            let mut found = Vec::new();
-            claims.keys(0..3, |_, _, claimed_as| found.push(claims.may_go(claimed_as)));
-            found
-        };
-        assert_eq!(may_go(), [true, true, true]);
-        hand.advance(Duration::from_secs(60));
-        assert_eq!(may_go(), [false, true, true]);
-        check(&claims, 0..3, &["a", "b", "c"]);
+        let now_ms = clock.now_ms();
+        let lifetime = Lifetime::new(now_ms, Duration::from_secs(60));
+        assert_eq!(lifetime.expires_at.as_millisecond(), now_ms + 60_000);
+        claims.add(claimed(["a"]), ClaimedAs::Used(Some(lifetime)));
+        assert!(claims.may_go(Some(lifetime)) && claims.may_go(None));
+        hand.advance(Duration::from_secs(30));
+        assert!(!claims.may_go(Some(lifetime)) && claims.may_go(None));
+        check(&claims, 0..1, &["a"]);
+        claims.add_too_old(claimed(["a"]));
+        assert_eq!(claims.take_too_old().len(), 1);
+        assert!(claims.take_too_old().is_empty(), "it is given back once");
+        let endless = Lifetime::new(i64::MAX, Duration::from_secs(1));
+        assert_eq!(endless.expires_at, Timestamp::MAX);
     }
 
     #[test]

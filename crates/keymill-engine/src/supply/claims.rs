@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::clock::Clock;
 use crate::fence::Fence;
-use crate::source::claimed_keys::{ClaimedAs, ClaimedKeys};
+use crate::source::claimed_keys::{ClaimedAs, ClaimedKeys, Lifetime};
 use crate::source::outlook::Outlook;
 use crate::source::queue::Queue;
 use crate::space::codec::SpaceCodec;
@@ -51,6 +51,7 @@ impl PoolSupply {
         tuning: &Tuning,
         queue: &Queue,
     ) -> Result<Grant, StoreError> {
+        self.release_too_old().await;
         for _ in 0..FRUITLESS_FILLS_MAX {
             let reserve = tuning.audit == Audit::Key;
             let (claim, claimed_as) =
@@ -89,7 +90,7 @@ impl PoolSupply {
             ClaimedAs::Reserved
         } else {
             // Before the store is asked, which counts from a later moment: no caller is told more time than there is.
-            ClaimedAs::Used { expires_at: tuning.expiry(self.clock.now_ms()) }
+            ClaimedAs::Used(tuning.ttl().map(|ttl| Lifetime::new(self.clock.now_ms(), ttl)))
         };
         let last = self.last().clone();
         let ask = ClaimAsk {
@@ -152,7 +153,34 @@ impl PoolSupply {
             };
             self.fence.release(&back).await?;
         }
+        self.release_too_old().await;
         Ok(())
+    }
+
+    /// Gives back keys that became too old to be handed out, so that their time begins anew with their next claim. What
+    /// fails is not tried again: the store may have done it, and a key that is given back twice could be handed out twice.
+    async fn release_too_old(&self) {
+        let mut keys = self.claimed.take_too_old();
+        // The record of this one shows that the store was not rolled back.
+        let last = self.last().as_ref().map(|last| last.key.id);
+        keys.retain(|claimed| Some(claimed.id) != last);
+        let Some(first) = keys.iter().map(|claimed| claimed.id).min() else { return };
+        let count = keys.len();
+        let back = Release {
+            space: self.space.clone(),
+            instance: self.fence.instance().id.clone(),
+            keys,
+            reserved: false,
+        };
+        match self.fence.release(&back).await {
+            Ok(_) => {
+                self.after.fetch_min(first, Ordering::Relaxed);
+            }
+            Err(error) => {
+                let space = &self.space;
+                tracing::warn!(space, count, "keys of the pool have expired unused: {error}");
+            }
+        }
     }
 
     fn last(&self) -> MutexGuard<'_, Option<LastUse>> {
