@@ -127,6 +127,7 @@ impl Service {
             write: space.writer(),
             after: AtomicI64::new(i64::MIN),
             last: Mutex::default(),
+            clock: self.inner.clock.clone(),
         })
     }
 

@@ -61,7 +61,10 @@ impl Service {
         let definition = &record.definition;
         Ok(match definition.kind {
             Kind::Shuffled | Kind::Sequential => Source::Leased(mill()),
-            Kind::Pooled => Source::Claimed { mill: mill(), claimed: Arc::default() },
+            Kind::Pooled => {
+                let claimed = ClaimedKeys::new(self.inner.clock.clone());
+                Source::Claimed { mill: mill(), claimed: Arc::new(claimed) }
+            }
             Kind::Snowflake => {
                 let timeline = definition.timeline()?.expect("a snowflake space counts time");
                 let clock = self.inner.clock.clone();

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use keymill_core::KeyText;
 use tokio::time::Instant;
 
@@ -10,6 +11,7 @@ use super::pools::no_pool;
 use super::source::Source;
 use super::takeable::TakesFrom;
 use super::unwritten::{Run, Unwritten};
+use super::use_log::Given;
 use super::{Service, ServiceError, Space, check_caller};
 use crate::source::drawn::Drawn;
 use crate::source::outlook::NotReady;
@@ -41,6 +43,8 @@ const EXACT_FRUITLESS_MAX: u64 = 10_000_000;
 pub struct Taken {
     /// As many as asked for, or fewer where the space ends.
     pub count: u32,
+    /// When the first of them expires, where keys do.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl Service {
@@ -60,12 +64,14 @@ impl Service {
             TakesFrom::Numbers(numbers) => numbers,
             TakesFrom::Uuids(uuids) => {
                 uuids.make(count, each);
-                return Ok(Taken { count });
+                return Ok(Taken { count, expires_at: None });
             }
         };
         numbers.can_meet(count.into()).map_err(|why| space.refusal(why))?;
         if space.takes_rows() {
-            return Ok(Taken { count: space.take_on_record(numbers, count, caller, each).await? });
+            let Given { count, expires_at } =
+                space.take_on_record(numbers, count, caller, each).await?;
+            return Ok(Taken { count, expires_at });
         }
         let (mut taken, mut fruitless) = (0, 0);
         let (mut drawn, deadline) = (Drawn::of(numbers), numbers.queue().deadline());
@@ -89,7 +95,7 @@ impl Service {
             }
         }
         drawn.keep();
-        Ok(Taken { count: taken })
+        Ok(Taken { count: taken, expires_at: None })
     }
 
     /// Takes `count` keys whose text is written later, piece by piece: as many as a take would give, or
@@ -113,8 +119,8 @@ impl Service {
                 texts.extend_from_slice(key);
                 texts.push(b'\n');
             };
-            let count = space.take_on_record(numbers, count, caller, each).await?;
-            return Ok(Unwritten::of_texts(texts, count));
+            let given = space.take_on_record(numbers, count, caller, each).await?;
+            return Ok(Unwritten::of_texts(texts, given.count, given.expires_at));
         }
         let mut unwritten = Unwritten::of_numbers();
         let (mut fruitless, mut deadline) = (0, numbers.queue().deadline());
@@ -263,7 +269,7 @@ impl Service {
             let tuning = space.record().tuning.clone();
             let reserve = tuning.audit == Audit::Key;
             let size = (count - taken).min(EXACT_CLAIM_MAX);
-            let claim = pool.claim_now(size, 1, reserve, &tuning).await?;
+            let (claim, claimed_as) = pool.claim_now(size, 1, reserve, &tuning).await?;
             if claim.keys.is_empty() && claim.available > 0 {
                 let problem = "other instances are claiming the last keys of the pool".to_owned();
                 return Err(ServiceError::StoreUnavailable(problem));
@@ -286,7 +292,7 @@ impl Service {
                 return Err(ServiceError::PoolEmpty { space: space.name.clone() });
             }
             fruitless = 0;
-            let numbers = pool.claimed.add(claim.keys, reserve);
+            let numbers = pool.claimed.add(claim.keys, claimed_as);
             pool.claimed.forget_below(numbers.start);
             let each = |key: &[u8]| read = read && each(key);
             taken += u64::from(space.hand_out(numbers, caller, each).await?);

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use keymill_core::{Blocklist, Generations};
 
 use super::Space;
@@ -35,6 +36,7 @@ pub struct Unwritten {
     count: u32,
     bytes: u64,
     key_len_max: usize,
+    expires_at: Option<Timestamp>,
 }
 
 /// The rest of a take cannot be written: an advance has overtaken the lease that it was drawn from,
@@ -72,19 +74,24 @@ pub(super) struct Run {
 impl Unwritten {
     /// Of what is drawn in runs: none yet.
     pub(super) fn of_numbers() -> Unwritten {
-        Unwritten { content: Content::Numbers(Runs::default()), count: 0, bytes: 0, key_len_max: 0 }
+        Unwritten::new(Content::Numbers(Runs::default()), 0, 0, 0)
     }
 
     pub(super) fn of_uuids(uuids: Uuids, count: u32) -> Unwritten {
         let bytes = u64::from(count) * UUID_LEN as u64;
-        Unwritten { content: Content::Uuids(uuids), count, bytes, key_len_max: UUID_LEN }
+        Unwritten::new(Content::Uuids(uuids), count, bytes, UUID_LEN)
     }
 
     /// Of keys that are there already, each with the end of its line.
-    pub(super) fn of_texts(lines: Vec<u8>, count: u32) -> Unwritten {
+    pub(super) fn of_texts(lines: Vec<u8>, count: u32, expires_at: Option<Timestamp>) -> Unwritten {
         let bytes = lines.len() as u64 - u64::from(count);
         let key_len_max = lines.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
-        Unwritten { content: Content::Texts { lines, at: 0 }, count, bytes, key_len_max }
+        let unwritten = Unwritten::new(Content::Texts { lines, at: 0 }, count, bytes, key_len_max);
+        Unwritten { expires_at, ..unwritten }
+    }
+
+    fn new(content: Content, count: u32, bytes: u64, key_len_max: usize) -> Unwritten {
+        Unwritten { content, count, bytes, key_len_max, expires_at: None }
     }
 
     /// Adds a run, and says how many keys it has. One that has none stays spent, so that the next
@@ -116,6 +123,11 @@ impl Unwritten {
     /// How many bytes they have in all.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// When the first of them expires, where keys do.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.expires_at
     }
 
     /// The length of the longest.

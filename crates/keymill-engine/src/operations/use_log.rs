@@ -4,13 +4,16 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 
 use super::pools::text;
 use super::source::Source;
 use super::take::{FRUITLESS_MAX, yield_often};
 use super::{Service, ServiceError, Space};
+use crate::clock::Clock;
 use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
+use crate::source::claimed_keys::ClaimedAs;
 use crate::source::drawn::Drawn;
 use crate::source::numbers::Numbers;
 use crate::source::outlook::NotReady;
@@ -22,6 +25,8 @@ const KEYS_MAX: usize = 10_000;
 /// Puts used keys of one space on record, many takes to a commit. The task that commits them starts with
 /// the first take.
 pub(super) struct UseRecorder {
+    /// Tells when noted keys expire.
+    clock: Clock,
     commits: Arc<UseCommit>,
     runtime: tokio::runtime::Handle,
     group: OnceLock<GroupCommit<Vec<KeyUse>, Vec<bool>>>,
@@ -63,7 +68,25 @@ impl Service {
             record: record.clone(),
             last: Mutex::default(),
         });
-        Some(UseRecorder { commits, runtime: inner.runtime.clone(), group: OnceLock::new() })
+        let (runtime, clock) = (inner.runtime.clone(), inner.clock.clone());
+        Some(UseRecorder { clock, commits, runtime, group: OnceLock::new() })
+    }
+}
+
+/// How many keys were handed out, and when the first of them expires.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Given {
+    pub(super) count: u32,
+    pub(super) expires_at: Option<Timestamp>,
+}
+
+impl Given {
+    /// Adds keys that expire then, where they do.
+    fn add(&mut self, count: u32, expires_at: Option<Timestamp>) {
+        self.count += count;
+        if count > 0 {
+            self.expires_at = [self.expires_at, expires_at].into_iter().flatten().min();
+        }
     }
 }
 
@@ -72,6 +95,8 @@ impl Service {
 struct Slip {
     uses: Vec<KeyUse>,
     numbers: Vec<u64>,
+    /// Keys of a pool that are too old to be handed out.
+    too_old: Vec<Claimed>,
 }
 
 impl Slip {
@@ -89,34 +114,44 @@ impl Space {
         count: u32,
         caller: &str,
         mut each: impl FnMut(&[u8]) + Send,
-    ) -> Result<u32, ServiceError> {
-        let (mut given, mut noted) = (0, 0);
+    ) -> Result<Given, ServiceError> {
+        let (mut given, mut noted) = (Given::default(), 0);
         let deadline = numbers.queue().deadline();
         // Keys of a pool that are on record already, as used by this instance.
         let mut free = Drawn::of(numbers);
-        while given < count {
+        while given.count < count {
             let (mut slip, mut last, mut fruitless) = (Slip::default(), false, 0);
             // Until all is drawn, everything of this round comes back with `drawn`, and so by it alone.
             let (mut drawn, mut unnoted) = (Drawn::of(numbers), Vec::new());
-            while given + slip.len() < count {
-                let left = count - given - slip.len();
+            while given.count + slip.len() < count {
+                let left = count - given.count - slip.len();
                 match numbers.draw(left.into(), deadline).await {
                     Ok(ordinals) => {
                         drawn.add(ordinals.clone());
-                        let (tried, had) = (ordinals.end - ordinals.start, given + slip.len());
-                        given += self.gather(ordinals, caller, &mut slip, &mut unnoted, &mut each);
-                        if given + slip.len() > had {
+                        let old = slip.too_old.len();
+                        let (tried, had) =
+                            (ordinals.end - ordinals.start, given.count + slip.len());
+                        self.gather(
+                            ordinals,
+                            caller,
+                            &mut slip,
+                            &mut unnoted,
+                            &mut given,
+                            &mut each,
+                        );
+                        if given.count + slip.len() > had {
                             fruitless = 0;
                             continue;
                         }
                         drawn.spend_last();
+                        self.give_up(slip.too_old.split_off(old));
                         fruitless += tried;
                         self.check_fruitless(fruitless, FRUITLESS_MAX)?;
                         yield_often(fruitless, tried).await;
                     }
                     Err(why) => {
                         let ends = matches!(why, NotReady::Exhausted { .. } | NotReady::Sealed);
-                        last = noted > 0 || (ends && given + slip.len() > 0);
+                        last = noted > 0 || (ends && given.count + slip.len() > 0);
                         if last {
                             break;
                         }
@@ -126,15 +161,19 @@ impl Space {
             }
             // From here on they may be on record: what is not, `note` puts back, and `free` the others.
             drawn.keep();
+            self.give_up(std::mem::take(&mut slip.too_old));
             unnoted.into_iter().for_each(|number| free.add(number..number + 1));
             match self.note(slip, &mut each).await {
-                Ok(count) => (given, noted) = (given + count, noted + count),
+                Ok(more) => {
+                    given.add(more.count, more.expires_at);
+                    noted += more.count;
+                }
                 // Those on record are the caller's: fewer keys are better than lost ones.
                 Err(_) if noted > 0 => last = true,
                 Err(error) => return Err(error),
             }
             // Of the last keys, others may have been given all.
-            if last && given > 0 {
+            if last && given.count > 0 {
                 break;
             }
         }
@@ -150,36 +189,39 @@ impl Space {
         caller: &str,
         mut each: impl FnMut(&[u8]) + Send,
     ) -> Result<u32, ServiceError> {
-        let mut slip = Slip::default();
-        let given = self.gather(drawn, caller, &mut slip, &mut Vec::new(), &mut each);
-        Ok(given + self.note(slip, each).await?)
+        let (mut slip, mut given) = (Slip::default(), Given::default());
+        self.gather(drawn, caller, &mut slip, &mut Vec::new(), &mut given, &mut each);
+        Ok(given.count + self.note(slip, each).await?.count)
     }
 
-    /// Turns what was drawn into keys: those that need not be noted are given to `each`, counted, and
-    /// their numbers added to `unnoted`; the others are put on the slip.
+    /// Turns what was drawn into keys: those that need not be noted are given to `each`, added to `given`, and
+    /// their numbers to `unnoted`; the others are put on the slip, also those that are too old to be handed out.
     fn gather(
         &self,
         drawn: Range<u64>,
         caller: &str,
         slip: &mut Slip,
         unnoted: &mut Vec<u64>,
+        given: &mut Given,
         mut each: impl FnMut(&[u8]),
-    ) -> u32 {
-        let mut count = 0;
+    ) {
+        let Slip { uses, numbers, too_old } = slip;
         let mut note = |number, id, key: &str| {
-            slip.uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
-            slip.numbers.push(number);
+            uses.push(KeyUse { id, key: key.to_owned(), caller: caller.to_owned() });
+            numbers.push(number);
         };
         match &self.source {
             Source::Claimed { claimed: keys, .. } => {
-                keys.keys(drawn, |number, claimed, reserved| {
+                keys.keys(drawn, |number, claimed, claimed_as| {
                     let Claimed { id, key } = claimed;
-                    if reserved {
-                        note(number, *id, key);
-                    } else {
-                        each(key.as_bytes());
-                        unnoted.push(number);
-                        count += 1;
+                    match claimed_as {
+                        ClaimedAs::Reserved => note(number, *id, key),
+                        ClaimedAs::Used(lifetime) if keys.may_go(lifetime) => {
+                            each(key.as_bytes());
+                            unnoted.push(number);
+                            given.add(1, lifetime.map(|it| it.expires_at));
+                        }
+                        ClaimedAs::Used(_) => too_old.push(claimed.clone()),
                     }
                 });
             }
@@ -187,7 +229,13 @@ impl Space {
                 rules.keys(drawn, |ordinal, key| note(ordinal, ordinal.cast_signed(), text(key)));
             }),
         }
-        count
+    }
+
+    /// Leaves keys of a pool to be given back, because they are too old to be handed out. Their numbers are spent.
+    fn give_up(&self, too_old: Vec<Claimed>) {
+        if let Source::Claimed { claimed, .. } = &self.source {
+            claimed.add_too_old(too_old);
+        }
     }
 
     /// Puts keys on record, hands out those that may go, and counts them. Keys that the store has
@@ -196,13 +244,16 @@ impl Space {
         &self,
         slip: Slip,
         mut each: impl FnMut(&[u8]) + Send,
-    ) -> Result<u32, ServiceError> {
+    ) -> Result<Given, ServiceError> {
+        let mut given = Given::default();
         if slip.uses.is_empty() {
-            return Ok(0);
+            return Ok(given);
         }
         let recorder = self.recorder.as_ref().ok_or_else(|| StoreError::no_keys(&self.name))?;
-        let (mut count, mut lost) = (0, false);
+        let mut lost = false;
         for (index, uses) in slip.uses.chunks(KEYS_MAX).enumerate() {
+            // Before it is noted, so that nobody has a key for longer than it is on record.
+            let expires_at = self.record().tuning.expiry(recorder.clock.now_ms());
             let may_go = match recorder.note(uses.to_vec()).await {
                 Ok(may_go) => may_go,
                 Err(error) => {
@@ -214,7 +265,7 @@ impl Space {
                         refused.iter().rev().for_each(|&it| numbers.put_back(it..it + 1));
                     }
                     // The first ones are on record.
-                    if count > 0 {
+                    if given.count > 0 {
                         break;
                     }
                     return Err(error.into());
@@ -222,7 +273,7 @@ impl Space {
             };
             for (used, _) in uses.iter().zip(&may_go).filter(|(_, may_go)| **may_go) {
                 each(used.key.as_bytes());
-                count += 1;
+                given.add(1, expires_at);
             }
             lost |= may_go.contains(&false);
         }
@@ -231,7 +282,7 @@ impl Space {
         {
             slip.numbers.iter().for_each(|&number| claimed.lose(&(number..number + 1)));
         }
-        Ok(count)
+        Ok(given)
     }
 }
 

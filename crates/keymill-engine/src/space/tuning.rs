@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::DefinitionError;
@@ -69,6 +70,12 @@ impl Tuning {
     /// How long a key of a pool lives.
     pub fn ttl(&self) -> Option<Duration> {
         (self.ttl_seconds > 0).then(|| Duration::from_secs(self.ttl_seconds))
+    }
+
+    /// When a key expires that is used now, where keys do.
+    pub fn expiry(&self, now_ms: i64) -> Option<Timestamp> {
+        let ttl = i64::try_from(self.ttl()?.as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millisecond(now_ms.saturating_add(ttl)).ok()
     }
 
     /// How long a reservation holds.

@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::clock::Clock;
 use crate::fence::Fence;
-use crate::source::claimed_keys::ClaimedKeys;
+use crate::source::claimed_keys::{ClaimedAs, ClaimedKeys, Lifetime};
 use crate::source::outlook::Outlook;
 use crate::source::queue::Queue;
 use crate::space::codec::SpaceCodec;
@@ -38,6 +39,8 @@ pub(crate) struct PoolSupply {
     pub(crate) after: AtomicI64,
     /// A key of the last claim that is on record as used.
     pub(crate) last: Mutex<Option<LastUse>>,
+    /// Tells when claimed keys expire.
+    pub(crate) clock: Clock,
 }
 
 impl PoolSupply {
@@ -48,13 +51,15 @@ impl PoolSupply {
         tuning: &Tuning,
         queue: &Queue,
     ) -> Result<Grant, StoreError> {
+        self.release_too_old().await;
         for _ in 0..FRUITLESS_FILLS_MAX {
             let reserve = tuning.audit == Audit::Key;
-            let claim = self.claim_now(size.min(CLAIM_MAX), SHARE, reserve, tuning).await?;
+            let (claim, claimed_as) =
+                self.claim_now(size.min(CLAIM_MAX), SHARE, reserve, tuning).await?;
             if let Some(last) = claim.keys.last() {
                 self.after.store(last.id + 1, Ordering::Relaxed);
                 let (mark, left) = (claim.mark, claim.available);
-                let ordinals = self.claimed.add(claim.keys, reserve);
+                let ordinals = self.claimed.add(claim.keys, claimed_as);
                 return Ok(Grant { lease: mark.revision, ordinals, mark, left });
             }
             if claim.available > 0 {
@@ -73,14 +78,20 @@ impl PoolSupply {
         )))
     }
 
-    /// Claims keys once, and makes sure of them.
+    /// Claims keys once, and makes sure of them; with how they are on record.
     pub(crate) async fn claim_now(
         &self,
         size: u64,
         share: u64,
         reserve: bool,
         tuning: &Tuning,
-    ) -> Result<Claim, StoreError> {
+    ) -> Result<(Claim, ClaimedAs), StoreError> {
+        let claimed_as = if reserve {
+            ClaimedAs::Reserved
+        } else {
+            // Before the store is asked, which counts from a later moment: no caller is told more time than there is.
+            ClaimedAs::Used(tuning.ttl().map(|ttl| Lifetime::new(self.clock.now_ms(), ttl)))
+        };
         let last = self.last().clone();
         let ask = ClaimAsk {
             space: self.space.clone(),
@@ -98,7 +109,7 @@ impl PoolSupply {
         if let Some(key) = claim.keys.first().filter(|_| !reserve).cloned() {
             *self.last() = Some(LastUse { key, revision: claim.mark.revision });
         }
-        Ok(claim)
+        Ok((claim, claimed_as))
     }
 
     /// Fills the pool once if it runs low; how many keys are available then.
@@ -125,7 +136,8 @@ impl PoolSupply {
     /// Gives back what was claimed and not drawn.
     pub(crate) async fn give_back(&self, rest: Range<u64>) -> Result<(), StoreError> {
         let (mut used, mut reserved) = (Vec::new(), Vec::new());
-        self.claimed.keys(rest, |_, claimed, is_reserved| {
+        self.claimed.keys(rest, |_, claimed, claimed_as| {
+            let is_reserved = claimed_as == ClaimedAs::Reserved;
             let keys = if is_reserved { &mut reserved } else { &mut used };
             keys.push(claimed.clone());
         });
@@ -141,7 +153,34 @@ impl PoolSupply {
             };
             self.fence.release(&back).await?;
         }
+        self.release_too_old().await;
         Ok(())
+    }
+
+    /// Gives back keys that became too old to be handed out, so that their time begins anew with their next claim. What
+    /// fails is not tried again: the store may have done it, and a key that is given back twice could be handed out twice.
+    async fn release_too_old(&self) {
+        let mut keys = self.claimed.take_too_old();
+        // The record of this one shows that the store was not rolled back.
+        let last = self.last().as_ref().map(|last| last.key.id);
+        keys.retain(|claimed| Some(claimed.id) != last);
+        let Some(first) = keys.iter().map(|claimed| claimed.id).min() else { return };
+        let count = keys.len();
+        let back = Release {
+            space: self.space.clone(),
+            instance: self.fence.instance().id.clone(),
+            keys,
+            reserved: false,
+        };
+        match self.fence.release(&back).await {
+            Ok(_) => {
+                self.after.fetch_min(first, Ordering::Relaxed);
+            }
+            Err(error) => {
+                let space = &self.space;
+                tracing::warn!(space, count, "keys of the pool have expired unused: {error}");
+            }
+        }
     }
 
     fn last(&self) -> MutexGuard<'_, Option<LastUse>> {

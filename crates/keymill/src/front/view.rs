@@ -25,6 +25,10 @@ pub(super) struct Keys {
     space: String,
     /// The keys.
     keys: Vec<String>,
+    /// When the first of them expires; absent where keys do not expire (`ttl_seconds`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    expires_at: Option<Timestamp>,
 }
 
 /// A keyspace.

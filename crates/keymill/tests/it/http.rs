@@ -10,6 +10,7 @@ mod callers;
 mod contract;
 mod digests;
 mod docs;
+mod expiry;
 mod ids;
 mod input;
 mod instance;

@@ -1,6 +1,6 @@
 //! The cache: through an outage, where it is off, what ends it, and what dropping it costs.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use keymill_client::{Audit, CacheStatus, Definition, ErrorKind, Kind};
 use keymill_proof::{Deployment, Fleet, Received};
@@ -74,6 +74,27 @@ async fn keyspaces_that_record_keys_or_order_them_are_asked_for_each_key() {
         cache.take().await.unwrap();
         assert!(matches!(cache.status(), CacheStatus::On), "{name}");
         assert!(!cache.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_is_handed_out_after_it_has_expired() {
+    let deployment = Deployment::sqlite();
+    let server = deployment.start("d0");
+    let pool = client(&server).keyspace("pool");
+    let (kind, low_water, ttl_seconds) = (Some(Kind::Pooled), Some(1_000), Some(2));
+    let definition = Definition { kind, low_water, ttl_seconds, ..Definition::default() };
+    pool.ensure(&definition).await.unwrap();
+    let cache = pool.cache().any_keyspace().keys_min(50).build();
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(5) {
+        let key = cache.take().await.unwrap();
+        let taken_at = SystemTime::now();
+        let used = pool.explain(&key).await.unwrap().used.expect("it is on record");
+        let expires_at = used.expires_at.expect("it expires");
+        let lasts = SystemTime::from(expires_at).duration_since(taken_at);
+        assert!(lasts.is_ok(), "{key} expired at {expires_at}, before it was taken");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

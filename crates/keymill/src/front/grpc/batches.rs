@@ -3,9 +3,11 @@
 //! `take_stream` adds the keys of a take and sends what comes out. Nothing here waits.
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use keymill_proto::v1::TakeStreamResponse;
 
 use super::answers::put_framed;
+use super::convert;
 use super::messages::HEAD;
 
 /// What a message has besides its keys, at most: its head, two fields with their lengths, and a time.
@@ -43,15 +45,15 @@ impl Batches {
         self.runs.push((key.len(), keys));
     }
 
-    /// The messages, each with what stands before it.
-    pub(super) fn into_messages(self) -> Vec<u8> {
+    /// The messages, each with what stands before it, and with when the first of all keys expires.
+    pub(super) fn into_messages(self, expires_at: Option<Timestamp>) -> Vec<u8> {
         let len = self.runs.iter().map(|(_, keys)| keys.len() + AROUND).sum();
         let mut bytes = Vec::with_capacity(len);
         for (len, keys) in self.runs {
             let message = TakeStreamResponse {
                 keys: Bytes::from(keys),
                 key_length: u32::try_from(len).expect("a key is short"),
-                expires_at: None,
+                expires_at: expires_at.map(convert::time),
             };
             put_framed(&message, &mut bytes);
         }
@@ -79,13 +81,15 @@ mod tests {
         for key in keys {
             batches.add(key.as_bytes());
         }
-        let bytes = batches.into_messages();
+        let at = "2026-11-16T00:00:00.123456789Z".parse().unwrap();
+        let bytes = batches.into_messages(Some(at));
         let mut rest = &bytes[..];
         let mut found = Vec::new();
         while let Some((head, behind)) = rest.split_first_chunk::<HEAD>() {
             let [0, len @ ..] = head else { panic!("a message is not compressed") };
             let (message, behind) = behind.split_at(u32::from_be_bytes(*len) as usize);
             let message = TakeStreamResponse::decode(message).unwrap();
+            assert_eq!(message.expires_at, Some(convert::time(at)));
             assert!(message.encoded_len() + HEAD <= message.keys.len() + AROUND);
             found.push((String::from_utf8(message.keys.to_vec()).unwrap(), message.key_length));
             rest = behind;

@@ -128,7 +128,7 @@ fn time_from(time: keymill_proto::Timestamp) -> Result<Timestamp, Problem> {
 }
 
 /// A time of the engine's.
-fn time(time: Timestamp) -> keymill_proto::Timestamp {
+pub(super) fn time(time: Timestamp) -> keymill_proto::Timestamp {
     let (seconds, nanos) = (time.as_second(), time.subsec_nanosecond());
     // Before 1970, jiff counts both from the end; the contract counts nanoseconds forward.
     match nanos {

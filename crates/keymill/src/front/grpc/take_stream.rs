@@ -22,7 +22,7 @@ use bytes::Bytes;
 use hyper::body::{Frame, Incoming};
 use hyper::{Request, Response};
 use keymill_engine::operations::turn::turn;
-use keymill_engine::operations::{Service, ServiceError, Space, check_caller};
+use keymill_engine::operations::{Service, ServiceError, Space, Taken, check_caller};
 use keymill_engine::space::Kind;
 use keymill_proto::v1::TakeStreamRequest;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -254,11 +254,11 @@ impl Taking {
             taken => taken?,
         };
         counted.keep();
-        self.credit = self.credit.saturating_sub(taken.into());
+        self.credit = self.credit.saturating_sub(taken.count.into());
         if !has_token {
-            self.counted_keys = self.counted_keys.saturating_sub(taken);
+            self.counted_keys = self.counted_keys.saturating_sub(taken.count);
         }
-        Ok(Some(room.hold(batches.into_messages())))
+        Ok(Some(room.hold(batches.into_messages(taken.expires_at))))
     }
 
     /// The caller, if it may still take, and the server goes on.
@@ -271,16 +271,16 @@ impl Taking {
     }
 }
 
-/// Takes keys: how many, and packed.
+/// Takes keys: how many and until when, and packed.
 async fn take(
     service: &Service,
     space: &Arc<Space>,
     count: u32,
     caller: &str,
-) -> Result<(u32, Batches), ServiceError> {
+) -> Result<(Taken, Batches), ServiceError> {
     let mut batches = Batches::with_room(space.key_len_max() * count as usize);
     let taken = service.take(space, count, caller, |key| batches.add(key)).await?;
-    Ok((taken.count, batches))
+    Ok((taken, batches))
 }
 
 /// How many keys the limits of a token allow now, at most so many, which are counted; or how long to wait. A quota that

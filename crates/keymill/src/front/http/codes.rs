@@ -253,8 +253,8 @@ pub(super) const CODES: &[Entry] = &[
     entry(
         "unauthorized",
         401,
-        "The request needs a token, or has one that is mistyped, unknown, expired or revoked.",
-        "Send a valid token as `Authorization: Bearer km_…`. The operator creates one with `keymill token create`.",
+        "The request needs a token, or has one that is mistyped, unknown, expired or revoked; or the session of a page has ended.",
+        "Send a valid token as `Authorization: Bearer km_…`, or sign in again with `POST /v1/session`. The operator creates a token with `keymill token create`.",
     ),
     entry(
         "forbidden",

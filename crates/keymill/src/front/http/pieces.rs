@@ -9,6 +9,7 @@
 //! - A key whose text was made is in the piece that is returned by the same poll; it never comes back.
 //!   Dropping the body gives the mill what was not made.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,6 +20,7 @@ use bytes::{BufMut, Bytes};
 use http_body_util::Either;
 use hyper::Response;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use jiff::Timestamp;
 use keymill_engine::operations::turn::turn;
 use keymill_engine::operations::{Space, Unwritten};
 
@@ -96,9 +98,18 @@ impl Form {
     }
 
     /// What takes the place of the comma behind the last key.
-    fn tail(self) -> &'static [u8] {
-        if self == Form::Lines { b"" } else { b"]}\n" }
+    fn tail(self, expires_at: Option<Timestamp>) -> Cow<'static, str> {
+        match (self, expires_at) {
+            (Form::Lines, _) => "".into(),
+            (_, None) => "]}\n".into(),
+            (_, Some(at)) => tail(at).into(),
+        }
     }
+}
+
+/// What comes behind the last key of an object, where the first of its keys expires then.
+pub(super) fn tail(expires_at: Timestamp) -> String {
+    format!("],\"expires_at\":\"{expires_at}\"}}\n")
 }
 
 /// Answers a large take.
@@ -122,9 +133,10 @@ pub(super) async fn take(
     let head = form.head(space).into_bytes();
     let around = u64::from(unwritten.count()) * form.around() as u64;
     // There is no comma after the last key.
-    let ends = (head.len() + form.tail().len()) as u64 - u64::from(form != Form::Lines);
+    let tail = form.tail(unwritten.expires_at());
+    let ends = (head.len() + tail.len()) as u64 - u64::from(form != Form::Lines);
     let left = unwritten.bytes() + around + ends;
-    let writer = Writer { unwritten, form, head, account, rows };
+    let writer = Writer { unwritten, form, head, tail, account, rows };
     let pieces = Pieces { making: Some(Box::pin(writer.piece())), left };
     let mut answer = full(form.content_type(), Bytes::new());
     *answer.body_mut() = Either::Right(AxumBody::new(pieces));
@@ -228,6 +240,7 @@ struct Writer {
     form: Form,
     /// Empty once it is written.
     head: Vec<u8>,
+    tail: Cow<'static, str>,
     account: Arc<Account>,
     /// Room for the text of rows, which stay in memory to the end.
     rows: Option<Whole>,
@@ -251,13 +264,13 @@ impl Writer {
         text.reserve_exact(PIECE_BYTES);
         text.append(&mut self.head);
         let form = self.form;
-        let space = PIECE_BYTES.saturating_sub(text.len() + form.tail().len());
+        let space = PIECE_BYTES.saturating_sub(text.len() + self.tail.len());
         let count = space / (self.unwritten.key_len_max() + form.around());
         let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         self.unwritten.write(count, |key| form.put(text, key))?;
         if self.unwritten.count() == 0 && form != Form::Lines {
             text.pop();
-            text.extend_from_slice(form.tail());
+            text.extend_from_slice(self.tail.as_bytes());
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use axum::extract::State as Shared;
 use axum::response::{AppendHeaders, IntoResponse};
 use axum::{Extension, Json};
 use bytes::Bytes;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderName};
 use hyper::{Request, StatusCode, Uri};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ pub(super) async fn show(
 ) -> Result<impl IntoResponse, Problem> {
     no_query(&uri)?;
     let expires_at = seen.expires_at.filter(|_| sender.token_name().is_some());
-    Ok((NO_STORE, Json(SessionView::new(&state, &sender, expires_at))))
+    Ok((no_store(), Json(SessionView::new(&state, &sender, expires_at))))
 }
 
 /// Begins a session with a token. The answer sets a cookie that stands for it in the browser, for 12 hours at most.
@@ -125,14 +125,14 @@ pub(super) async fn create(
     let Some(hash) = hash.filter(|_| caller.token_name().is_some()) else {
         // There are no tokens, so there is nothing to sign in to.
         let view = SessionView::new(&state, &caller, None);
-        return Ok((NO_STORE, None, Json(view)));
+        return Ok((no_store(), None, Json(view)));
     };
     let now = state.service.now();
     let session = Session::begin(hash, now, state.access.end_of(&hash));
     let seconds = session.expires_at.as_second().saturating_sub(now.as_second()).max(0);
     let cookie = cookie::set(&state.session_key.sign(&session), seconds, seen.is_secure);
     let view = SessionView::new(&state, &caller, Some(session.expires_at));
-    Ok((NO_STORE, Some(AppendHeaders([(header::SET_COOKIE, cookie)])), Json(view)))
+    Ok((no_store(), Some(AppendHeaders([(header::SET_COOKIE, cookie)])), Json(view)))
 }
 
 /// Ends the session in this browser: the answer clears its cookie.
@@ -154,12 +154,13 @@ pub(super) async fn delete(
     no_query(&uri)?;
     no_body(&body, "the cookie says which session")?;
     let cookie = cookie::clear(seen.is_secure);
-    Ok((StatusCode::NO_CONTENT, NO_STORE, AppendHeaders([(header::SET_COOKIE, cookie)])))
+    Ok((StatusCode::NO_CONTENT, no_store(), AppendHeaders([(header::SET_COOKIE, cookie)])))
 }
 
 /// What is answered is for one browser alone.
-const NO_STORE: [(HeaderName, HeaderValue); 1] =
-    [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+fn no_store() -> [(HeaderName, &'static str); 1] {
+    [(header::CACHE_CONTROL, "no-store")]
+}
 
 impl SessionView {
     fn new(state: &State, caller: &Caller, expires_at: Option<Timestamp>) -> SessionView {

@@ -99,7 +99,7 @@ pub(super) async fn post(
     body.put_slice(b"{\"space\":\"");
     body.put_slice(space.name.as_bytes());
     body.put_slice(b"\",\"keys\":[");
-    state
+    let taken = state
         .service
         .take(&space, count, &caller, |key| {
             body.put_slice(quote);
@@ -110,7 +110,10 @@ pub(super) async fn post(
         .await?;
     counted.keep();
     body.truncate(body.len() - 1);
-    body.put_slice(b"]}\n");
+    match taken.expires_at {
+        None => body.put_slice(b"]}\n"),
+        Some(at) => body.put_slice(pieces::tail(at).as_bytes()),
+    }
     Ok(full(JSON, body.freeze()))
 }
 

@@ -95,6 +95,31 @@ impl Keys {
 }
 
 #[tokio::test]
+async fn takes_and_batches_say_when_their_first_key_expires_where_keys_do() {
+    let instance = Instance::start().await;
+    let mut client = client(&instance).await;
+    for (space, ttl_seconds) in [("coupons", Some(600)), ("endless", None)] {
+        let settings = v1::SpaceSettings { ttl_seconds, ..of_kind(Kind::Pooled) };
+        ensure(&mut client, space, settings).await;
+        let fill = keymill_engine::operations::Filling::Add(1_000);
+        instance.service.fill_pool(space, fill, |_, _| {}).await.unwrap();
+        take(&mut client, space, 1).await.unwrap();
+        let ask = v1::TakeRequest { space: space.to_owned(), count: Some(2), ..Default::default() };
+        let taken = client.take(ask).await.unwrap().into_inner();
+        let mut stream = Keys::of(&mut client, space, 10, None).await;
+        let batch = timeout(SOON, stream.batches.message()).await.expect("one comes");
+        let batch = batch.unwrap().unwrap();
+        assert!(!batch.keys.is_empty());
+        let now = jiff::Timestamp::now().as_second();
+        for expires_at in [taken.expires_at, batch.expires_at] {
+            let lasts = expires_at.map(|at| at.seconds - now);
+            assert_eq!(lasts.is_some(), ttl_seconds.is_some(), "{space}");
+            assert!(lasts.is_none_or(|lasts| (540..=600).contains(&lasts)), "{lasts:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn as_many_keys_are_sent_as_there_is_credit_for() {
     let instance = Instance::start().await;
     let mut client = client(&instance).await;
