@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Problem, State};
-use super::{advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
+use super::{activity, advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
 use super::{space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
@@ -68,6 +68,7 @@ const BODY_REQUIRED: [&str; 6] =
         tokens::revoke,
         tokens::acts,
         store::show,
+        activity::list,
         health::alive,
         health::ready,
         health::metrics,
