@@ -15,9 +15,9 @@ use std::time::Duration;
 use hyper::StatusCode;
 use keymill_engine::operations::Service;
 
+use self::requests::Requests;
 pub use self::requests::{Protocol, Route};
 pub use self::text::Format;
-use self::requests::Requests;
 use self::tls::TlsFigures;
 
 /// How many keyspaces have series of their own where nothing else is set.

@@ -8,8 +8,8 @@ use super::source::Source;
 use super::{Service, Space};
 use crate::source::numbers::Numbers;
 use crate::space::{Kind, Timeline};
-use crate::store::SpaceRecord;
 pub use crate::store::CallFigures;
+use crate::store::SpaceRecord;
 
 /// What this process knows of a space, in figures.
 #[derive(Debug, Clone)]

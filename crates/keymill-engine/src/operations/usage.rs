@@ -92,7 +92,8 @@ impl Usage {
 
     #[inline]
     fn stripe(&self) -> &Stripe {
-        let stripes = self.stripes.get_or_init(|| (0..count()).map(|_| Stripe::default()).collect());
+        let stripes =
+            self.stripes.get_or_init(|| (0..count()).map(|_| Stripe::default()).collect());
         &stripes[stripe() % stripes.len()]
     }
 }

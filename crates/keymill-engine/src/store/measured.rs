@@ -146,11 +146,11 @@ fn class(error: &StoreError) -> usize {
 }
 
 /// Implements the parts of a store by asking the part behind it: what asks the store is counted under its own name, what
-/// stands behind `plain` is passed on.
+/// stands behind an `@` is passed on.
 macro_rules! measure {
     ($($part:ident {
         $($method:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*
-        $(plain $plain:ident($($plain_arg:ident: $plain_type:ty),*) -> $plain_answer:ty;)*
+        $(@ $plain:ident($($plain_arg:ident: $plain_type:ty),*) -> $plain_answer:ty;)*
     })*) => {
         /// A call of a store.
         #[derive(Debug, Clone, Copy)]
@@ -203,7 +203,7 @@ measure! {
         named(space: &str, name: &NewName) -> Option<NameRecord>;
         names(page: &NamePage) -> Vec<NameRecord>;
         count_names(space: Option<&str>) -> HashMap<String, u64>;
-        plain names_max(purpose: NamePurpose) -> usize;
+        @ names_max(purpose: NamePurpose) -> usize;
     }
     Snapshots {
         confirm(what: &Confirm) -> Confirmed;
@@ -231,8 +231,8 @@ measure! {
         forget_secret() -> ();
         check() -> Vec<Finding>;
         migrate() -> Vec<String>;
-        plain describe() -> StoreDescription;
-        plain floor_file() -> Option<PathBuf>;
+        @ describe() -> StoreDescription;
+        @ floor_file() -> Option<PathBuf>;
     }
     Pools {
         fill(fill: &Fill, floor: &Floor) -> Filled;
@@ -242,13 +242,13 @@ measure! {
         find(at: &KeyRef) -> Option<Found>;
         imported(space: &str, key: &str) -> Option<KeyRef>;
         available_page(page: &AvailablePage) -> Vec<Claimed>;
-        plain fill_max() -> u64;
+        @ fill_max() -> u64;
     }
     UseLog {
         note(uses: &Uses, floor: &Floor) -> Noted;
         retire(retire: &Retire, floor: &Floor) -> (Mark, UsedKey);
         used_page(page: &UsedPage) -> Vec<UsedKey>;
-        plain notes_keys() -> bool;
+        @ notes_keys() -> bool;
     }
     Digests {
         digest(batch: &DigestBatch, floor: &Floor) -> Digested;

@@ -31,21 +31,22 @@ const FEATURES: [(&str, bool); 7] = [
 /// Everything, as text.
 pub(super) fn write(metrics: &Metrics, format: Format) -> String {
     let mut text = Text::new(format);
-    let text_of = &mut text;
-    instance(metrics, text_of);
-    requests(metrics, text_of);
-    connections(metrics, text_of);
-    store(&metrics.service, text_of);
-    Spaces::of(metrics).write(text_of);
-    problems(metrics, text_of);
-    process(text_of);
+    instance(metrics, &mut text);
+    requests(metrics, &mut text);
+    connections(metrics, &mut text);
+    store(&metrics.service, &mut text);
+    Spaces::of(metrics).write(&mut text);
+    problems(metrics, &mut text);
+    process(&mut text);
     text.finish()
 }
 
 fn instance(metrics: &Metrics, text: &mut Text) {
     let features: Vec<&str> = FEATURES.iter().filter(|it| it.1).map(|it| it.0).collect();
-    let labels = [("version", env!("CARGO_PKG_VERSION")), ("features", &features.join(","))];
-    text.family("keymill_build", Info, "The version of keymill, and what it was built with").add(&labels, 1);
+    let features = features.join(",");
+    let labels = [("version", env!("CARGO_PKG_VERSION")), ("features", features.as_str())];
+    let help = "The version of keymill, and what it was built with";
+    text.family("keymill_build", Info, help).add(&labels, 1);
     text.family("keymill_uptime_seconds", Gauge, "How long this instance has been running")
         .add_float(&[], metrics.service.uptime().as_secs_f64());
 }
@@ -60,7 +61,8 @@ fn requests(metrics: &Metrics, text: &mut Text) {
             family.add(&[("protocol", protocol), ("route", route), ("status", status)], count);
         }
     }
-    let help = "How long requests took until their answer was ready to be sent; every request counts";
+    let help =
+        "How long requests took until their answer was ready to be sent; every request counts";
     let mut family = text.family("keymill_request_duration_seconds", Histogram, help);
     for counted in all.iter().filter(|counted| counted.latencies.count() > 0) {
         let labels = [("protocol", counted.protocol), ("route", counted.route)];
@@ -106,7 +108,8 @@ fn store(service: &Service, text: &mut Text) {
     text.family("keymill_heartbeats", Counter, help)
         .add(&[("result", "answered")], beats.succeeded)
         .add(&[("result", "failed")], beats.failed);
-    let help = "Time since the store has answered a heartbeat; since the start if it has answered none";
+    let help =
+        "Time since the store has answered a heartbeat; since the start if it has answered none";
     text.family("keymill_heartbeat_age_seconds", Gauge, help)
         .add_float(&[], beats.since_last.as_secs_f64());
 }
@@ -137,15 +140,16 @@ impl Spaces {
         let help = "Keyspaces that this instance has open";
         text.family("keymill_spaces", Gauge, help)
             .add(&[], (self.shown.len() + self.others.len()) as u64);
-        let help = "Open keyspaces without series of their own, because of limits.metrics_spaces_max";
+        let help =
+            "Open keyspaces without series of their own, because of limits.metrics_spaces_max";
         text.family("keymill_spaces_left_out", Gauge, help).add(&[], self.others.len() as u64);
         let help = "Keys taken, by keyspace and kind, with those that the blocklist has skipped";
         let mut family = text.family("keymill_keys", Counter, help);
         for (space, kind) in &self.shown {
-            family.add(&[("space", &space.name), ("kind", kind)], space.taken);
+            family.add(&[("space", space.name.as_str()), ("kind", kind.as_str())], space.taken);
         }
         for (kind, taken) in self.others_by_kind() {
-            family.add(&[("space", OTHERS), ("kind", &kind)], taken);
+            family.add(&[("space", OTHERS), ("kind", kind.as_str())], taken);
         }
         self.counter(text, "keymill_leases", "Leases granted to this instance", |it| it.leases);
         let help = "Leases discarded because the result of their commit is unknown";
@@ -157,7 +161,8 @@ impl Spaces {
         self.gauge(text, "keymill_keys_capacity", "Keys in total", |it| Some(it.capacity));
         let help = "Keys per second that this instance currently hands out";
         self.float(text, "keymill_key_rate", help, |it| Some(it.rate));
-        let help = "Forecast: when the keyspace is used up, at its average rate since it was created";
+        let help =
+            "Forecast: when the keyspace is used up, at its average rate since it was created";
         self.float(text, "keymill_used_up_in_seconds", help, |it| it.used_up_in);
         let help = "Keys available in the pool, as this instance last saw it";
         self.gauge(text, "keymill_pool_keys", help, |it| it.pool);
@@ -165,9 +170,10 @@ impl Spaces {
         self.gauge(text, "keymill_pool_low_water_keys", help, |it| it.pool.map(|_| it.low_water));
         let help = "Worker number that this instance holds, in a snowflake keyspace";
         self.gauge(text, "keymill_worker", help, |it| it.worker.map(u64::from));
-        let mut family = text.family("keymill_clock_jumps", Counter, "Changes of the clock of this host");
+        let mut family =
+            text.family("keymill_clock_jumps", Counter, "Changes of the clock of this host");
         for (space, _) in self.shown.iter().filter(|it| it.0.runs_out_at.is_some()) {
-            family.add(&[("space", &space.name)], space.clock_jumps);
+            family.add(&[("space", space.name.as_str())], space.clock_jumps);
         }
         let help = "When the timestamps of a snowflake keyspace end";
         let seconds = |it: &Figures| u64::try_from(it.runs_out_at?.as_second()).ok();
@@ -196,7 +202,7 @@ impl Spaces {
     ) {
         let mut family = text.family(name, Counter, help);
         for (space, _) in &self.shown {
-            family.add(&[("space", &space.name)], count(space));
+            family.add(&[("space", space.name.as_str())], count(space));
         }
         if !self.others.is_empty() {
             family.add(&[("space", OTHERS)], self.others.iter().map(count).sum());
@@ -213,7 +219,7 @@ impl Spaces {
         let mut family = text.family(name, Gauge, help);
         for (space, _) in &self.shown {
             if let Some(value) = value(space) {
-                family.add(&[("space", &space.name)], value);
+                family.add(&[("space", space.name.as_str())], value);
             }
         }
     }
@@ -228,7 +234,7 @@ impl Spaces {
         let mut family = text.family(name, Gauge, help);
         for (space, _) in &self.shown {
             if let Some(value) = value(space) {
-                family.add_float(&[("space", &space.name)], value);
+                family.add_float(&[("space", space.name.as_str())], value);
             }
         }
     }

@@ -155,9 +155,10 @@ impl Requests {
             routes.map(move |(route, route_name)| ((protocol, name), (route, route_name)))
         });
         pairs.map(|((protocol, protocol_name), (route, route_name))| {
-            let all = || self.stripes.iter().map(|it| &it.of[protocol as usize][route as usize]);
+            let all =
+                || self.stripes.iter().map(move |it| &it.of[protocol as usize][route as usize]);
             let class = |class: usize| {
-                all().map(|counts| counts.classes[class].load(Ordering::Relaxed)).sum()
+                all().map(|counts| counts.classes[class].load(Ordering::Relaxed)).sum::<u64>()
             };
             let latencies = all().map(|counts| counts.latencies.get());
             Counted {

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Problem, State};
-use super::{activity, advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
+use super::{
+    activity, advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool,
+};
 use super::{space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 

@@ -7,7 +7,9 @@ use axum::Router;
 use axum::routing::{any, get, post};
 
 use super::{State, problem};
-use super::{activity, aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool};
+use super::{
+    activity, aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool,
+};
 use super::{space_changes, spaces, store, tokens, used};
 
 /// All routes that are not answered by hand.

@@ -23,8 +23,11 @@ fn a_collector_is_sent_requests_and_store_calls_of_the_trace_that_they_are_part_
     ];
     let mut server = Server::start_with(Place::new(), &LOOPBACK, &variables);
     assert!(server.ask("GET", "/get-key", "").starts_with("HTTP/1.1 200"));
-    let traced = "GET /v1/spaces/default/aliases HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
-    assert!(send(&server, &format!("{traced}traceparent: {TRACEPARENT}\r\n\r\n")).contains(" 200 "));
+    let traced =
+        "GET /v1/spaces/default/aliases HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+    assert!(
+        send(&server, &format!("{traced}traceparent: {TRACEPARENT}\r\n\r\n")).contains(" 200 ")
+    );
     let spans = received(&exports, |spans| {
         has(spans, b"alias") && has(spans, b"names") && has(spans, &TRACE)
     });
@@ -46,7 +49,8 @@ fn a_collector_is_sent_requests_and_store_calls_of_the_trace_that_they_are_part_
 fn a_collector_that_is_not_there_stops_nothing() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{nobody}");
-    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "50")];
+    let variables =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "50")];
     let mut server = Server::start_with(Place::new(), &LOOPBACK, &variables);
     for _ in 0..3 {
         assert!(server.ask("GET", "/v1/spaces", "").starts_with("HTTP/1.1 200"));
@@ -72,9 +76,11 @@ fn collector() -> (String, Receiver<Vec<u8>>) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, exported) = (stream.unwrap(), exported.clone());
-            std::thread::spawn(move || while let Some(body) = export(&mut stream) {
-                if exported.send(body).is_err() {
-                    return;
+            std::thread::spawn(move || {
+                while let Some(body) = export(&mut stream) {
+                    if exported.send(body).is_err() {
+                        return;
+                    }
                 }
             });
         }

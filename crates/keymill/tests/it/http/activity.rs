@@ -67,7 +67,11 @@ async fn keyspaces_are_listed_by_name_and_page_by_page() {
     assert_eq!(names("/v1/activity?limit=2").await, ["a", "b"]);
     let page = instance.call("GET", "/v1/activity?limit=2").await;
     assert_eq!(page.json()["next"], json!("b"));
-    assert!(page.head.contains("link: </v1/activity?limit=2&after=b>; rel=\"next\""), "{}", page.head);
+    assert!(
+        page.head.contains("link: </v1/activity?limit=2&after=b>; rel=\"next\""),
+        "{}",
+        page.head
+    );
     assert_eq!(names("/v1/activity?limit=2&after=b").await, ["c"]);
     assert_eq!(names("/v1/activity?space=c").await, ["c"]);
     assert_eq!(names("/v1/activity?space=nobody").await, [""; 0]);

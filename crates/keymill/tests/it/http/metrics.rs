@@ -105,9 +105,9 @@ async fn every_request_is_in_the_counter_and_in_the_histogram() {
     assert_eq!(counted, timed);
     assert!(counted.contains_key(&("http1".to_owned(), "take".to_owned())), "{counted:?}");
     let calls = &families["keymill_store_call_duration_seconds"].samples;
-    let leases = calls.iter().find(|(line, labels, _)| {
-        line.ends_with("_count") && labels["operation"] == "lease"
-    });
+    let leases = calls
+        .iter()
+        .find(|(line, labels, _)| line.ends_with("_count") && labels["operation"] == "lease");
     assert!(leases.unwrap().2 >= 1.0, "{calls:?}");
     let errors = &families["keymill_store_call_errors_total"].samples;
     let refused = errors.iter().find(|(_, labels, _)| {
@@ -146,7 +146,10 @@ async fn keyspaces_beyond_the_limit_are_added_up() {
     let families = read(&limited.call("GET", "/metrics").await.body);
     let value = |name: &str, space: &str| {
         let samples = families[name].samples.iter();
-        samples.filter(|it| it.1.get("space").is_some_and(|it| it == space)).map(|it| it.2).sum::<f64>()
+        samples
+            .filter(|it| it.1.get("space").is_some_and(|it| it == space))
+            .map(|it| it.2)
+            .sum::<f64>()
     };
     assert_eq!(families["keymill_spaces"].samples[0].2, 60.0);
     assert_eq!(families["keymill_spaces_left_out"].samples[0].2, 50.0);
