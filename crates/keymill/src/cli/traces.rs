@@ -5,6 +5,7 @@
 //! on this machine, would have every instance without one complain.
 
 use std::env;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -49,6 +50,7 @@ impl Traces {
         let client = OnRuntime {
             runtime: Handle::current(),
             client: HyperClient::with_default_connector(EXPORT_TIME_MAX, None),
+            is_failing: AtomicBool::new(false),
         };
         let exporter = SpanExporter::builder()
             .with_http()
@@ -107,12 +109,24 @@ fn names_service() -> bool {
 struct OnRuntime {
     runtime: Handle,
     client: HyperClient,
+    /// Whether the last export has failed, which is written to the log once.
+    is_failing: AtomicBool,
 }
 
 #[async_trait]
 impl HttpClient for OnRuntime {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        self.runtime.spawn(async move { client.send_bytes(request).await }).await?
+        let sent = self.runtime.spawn(async move { client.send_bytes(request).await }).await?;
+        let problem = match &sent {
+            Ok(answer) if answer.status().is_success() => None,
+            Ok(answer) => Some(format!("it answered {}", answer.status())),
+            Err(error) => Some(error.to_string()),
+        };
+        let was_failing = self.is_failing.swap(problem.is_some(), Ordering::Relaxed);
+        if let Some(problem) = problem.filter(|_| !was_failing) {
+            tracing::warn!("the collector does not take traces: {problem}");
+        }
+        sent
     }
 }

@@ -56,6 +56,7 @@ fn a_collector_that_is_not_there_stops_nothing() {
         assert!(server.ask("GET", "/v1/spaces", "").starts_with("HTTP/1.1 200"));
         std::thread::sleep(Duration::from_millis(60));
     }
+    server.logged("the collector does not take traces");
     server.signal("TERM");
     assert!(server.ended().0.success());
 }
