@@ -117,6 +117,51 @@ async fn every_request_is_in_the_counter_and_in_the_histogram() {
 }
 
 #[tokio::test]
+async fn pools_forecasts_heartbeats_and_the_process_are_told() {
+    let instance = busy().await;
+    instance.service.announce("here".to_owned());
+    let begin = std::time::Instant::now();
+    let families = loop {
+        let families = read(&instance.call("GET", "/metrics").await.body);
+        let answered = families["keymill_heartbeats_total"].samples.iter();
+        if answered.clone().any(|it| it.1["result"] == "answered" && it.2 >= 1.0) {
+            break families;
+        }
+        assert!(begin.elapsed().as_secs() < 20, "no heartbeat: {answered:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let of = |name: &str, space: &str| {
+        let mut samples = families[name].samples.iter();
+        samples.find(|it| it.1.get("space").is_none_or(|it| it == space)).map(|it| it.2)
+    };
+    let age = of("keymill_heartbeat_age_seconds", "").unwrap();
+    assert!(age < of("keymill_uptime_seconds", "").unwrap(), "{age}");
+    // A claim takes an eighth of the pool.
+    let pool = of("keymill_pool_keys", "coupons").unwrap();
+    assert!((50.0..100.0).contains(&pool), "{pool}");
+    assert_eq!(of("keymill_pool_low_water_keys", "coupons"), Some(0.0));
+    assert_eq!(of("keymill_pool_keys", "default"), None);
+    // A thousand keys of seven characters were leased in what counts as an hour.
+    let forecast = of("keymill_used_up_in_seconds", "default").unwrap();
+    assert!((1e12..1e14).contains(&forecast), "{forecast}");
+    let years = of("keymill_used_up_in_seconds", "ids").unwrap() / (365.25 * 86_400.0);
+    assert!((60.0..70.0).contains(&years), "{years}");
+    assert_eq!(of("keymill_used_up_in_seconds", "events"), None, "UUIDs are never used up");
+    let build = &families["keymill_build_info"].samples[0];
+    assert_eq!((build.1["version"].as_str(), build.2), (env!("CARGO_PKG_VERSION"), 1.0));
+    assert!(build.1["features"].contains("sqlite"), "{build:?}");
+    #[cfg(target_os = "linux")]
+    for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
+        assert!(of(name, "").unwrap() > 0.0, "{name}");
+    }
+    for (space, kind) in [("default", "shuffled"), ("events", "uuid"), ("coupons", "pooled")] {
+        let mut keys = families["keymill_keys_total"].samples.iter();
+        let keys = keys.find(|it| it.1["space"] == space).unwrap();
+        assert!(keys.1["kind"] == kind && keys.2 >= 1.0, "{keys:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_page_on_metrics_has_every_metric_and_no_other() {
     let instance = busy().await;
     let written = read(&instance.call("GET", "/metrics").await.body);
