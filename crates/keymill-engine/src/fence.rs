@@ -39,13 +39,17 @@ pub(crate) use tokens::SeenTokens;
 pub(crate) use windows::WindowOnRecord;
 
 use crate::instance::Instance;
-use crate::store::{Confirm, Confirmed, Evidence, Floor, Mark, Store, StoreError};
+use crate::store::{
+    CallFigures, Confirm, Confirmed, Evidence, Floor, Mark, Store, StoreError, StoreFigures,
+};
 use floors::{Floors, floor_of, raise_to};
 
 /// A store, what was seen of it, and the instance that changes it.
 #[derive(Debug)]
 pub(crate) struct Fence {
     store: Store,
+    /// What is counted of its calls.
+    figures: Arc<StoreFigures>,
     floors: Arc<Floors>,
     instance: Instance,
 }
@@ -68,6 +72,8 @@ impl Fence {
         data_dir: &Path,
         instance: Instance,
     ) -> Result<Fence, FenceError> {
+        let figures = Arc::<StoreFigures>::default();
+        let store = store.measured(&figures);
         let identity = store.admin.identity().await?;
         let mut files = vec![data_dir.join("floors.json")];
         files.extend(store.admin.floor_file());
@@ -79,12 +85,17 @@ impl Fence {
                 _ => FenceError::Store(StoreError::Broken(problem)),
             }
         })?;
-        Ok(Fence { store, floors: Arc::new(floors), instance })
+        Ok(Fence { store, figures, floors: Arc::new(floors), instance })
     }
 
     /// The store, to read from.
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The calls of the store so far.
+    pub(crate) fn figures(&self) -> Vec<CallFigures> {
+        self.figures.all()
     }
 
     /// This process, as the store knows it.

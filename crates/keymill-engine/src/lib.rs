@@ -34,7 +34,7 @@
 //! - `fence`: a store with its floors. Every change goes through it, and is confirmed before a key of it leaves.
 //! - `store`: databases, and only databases; with the marks and the floor file that changes are compared with.
 //! - `space`: what a keyspace is: definition, settings, from ordinals to keys, secrets, digests.
-//! - `instance`, `clock`: this process, and the time.
+//! - `instance`, `clock`, `latency`: this process, the time, and how long things took.
 
 mod fence;
 mod keymill;
@@ -50,6 +50,8 @@ mod supply;
 pub mod clock;
 #[doc(hidden)]
 pub mod instance;
+#[doc(hidden)]
+pub mod latency;
 #[doc(hidden)]
 pub mod operations;
 #[doc(hidden)]

@@ -27,6 +27,7 @@ mod takeable;
 mod tokens;
 pub mod turn;
 mod unwritten;
+mod usage;
 mod use_log;
 mod used;
 mod uuids;
@@ -34,7 +35,7 @@ mod uuids;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -48,19 +49,20 @@ pub use digests::DigestAnswer;
 pub use error::ServiceError;
 pub use explain::{Explanation, State};
 pub use export::{ExportCheck, ExportFile, MovedFile};
-pub use figures::Figures;
+pub use figures::{CallFigures, Figures, Heartbeats};
 pub use health::{Health, Problem};
 pub use ids::IdFields;
 pub use import::{Import, ImportInto, ImportReport};
-pub use input::check_caller;
+pub use input::{check_caller, check_space};
 pub use names::{AliasRules, Imported, check_alias_text};
 pub use opened_store::OpenedStore;
 pub use pools::Filling;
 pub use registry::Space;
 pub use spaces::{Ensured, SpaceReport};
-pub use take::Taken;
+pub use take::{Taken, TakenNow};
 pub use tokens::{KnownTokens, TokenRecord, TokenSecret, check_token_name};
 pub use unwritten::{Unwritten, Withdrawn};
+pub use usage::SpaceUsage;
 
 use crate::clock::Clock;
 use crate::fence::Fence;
@@ -125,6 +127,8 @@ pub struct Service {
 
 #[derive(Debug)]
 struct Inner {
+    /// When this instance started.
+    started: Instant,
     /// The store, and what was seen of it.
     fence: Arc<Fence>,
     /// None where the service was started to read, and nobody gave one.
@@ -182,6 +186,7 @@ impl Service {
         };
         let give_backs = GroupCommit::start(&runtime, GIVE_BACKS_MAX, |_| 1, give_back);
         let inner = Arc::new(Inner {
+            started: Instant::now(),
             fence,
             master,
             blocklist: ArcSwap::from_pointee(setup.blocklist),

@@ -31,6 +31,8 @@ mod space;
 mod store;
 mod take;
 mod token;
+#[cfg(feature = "otel")]
+mod traces;
 mod unknown;
 mod values;
 

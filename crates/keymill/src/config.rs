@@ -107,6 +107,8 @@ pub struct Config {
     pub body_max: usize,
     /// How many bytes of large answers may wait in memory to be sent.
     pub unsent_max: usize,
+    /// How many keyspaces have metrics of their own.
+    pub metrics_spaces_max: usize,
     /// Words that keys must not contain.
     pub blocklist: Blocklist,
     /// What aliases may look like.
@@ -233,6 +235,7 @@ impl Config {
             insecure_no_auth: filled.insecure_no_auth,
             body_max: limits.body_max_bytes,
             unsent_max: limits.unsent_max()?,
+            metrics_spaces_max: limits.metrics_spaces_max,
             blocklist: blocklist(filled.blocklist.builtin, filled.blocklist.file.as_deref())?,
             alias_rules: AliasRules {
                 length_max: filled.aliases.length_max.clamp(1, ALIAS_LENGTH_MAX),

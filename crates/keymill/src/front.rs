@@ -12,5 +12,6 @@ pub mod problem;
 pub(crate) mod redis;
 pub mod schemas;
 pub mod space_settings;
+mod span;
 pub(crate) mod time;
 pub mod view;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use keymill_core::Located;
@@ -68,8 +69,10 @@ impl Service {
         input: &str,
     ) -> Result<DigestAnswer, ServiceError> {
         let space = self.space(name).await?;
-        let mut answers = self.digest_some(&space, scope, &[input]).await?;
-        Ok(answers.pop().expect("an answer for each input"))
+        let began = Instant::now();
+        let answers = self.digest_some(&space, scope, &[input]).await;
+        space.usage.note_end(began, answers.as_ref().ok().map(Vec::len));
+        Ok(answers?.pop().expect("an answer for each input"))
     }
 
     /// The keys of inputs, in their order, up to a thousand to a commit. Where one cannot be digested
@@ -84,7 +87,19 @@ impl Service {
         let too_many = |_| ServiceError::BadCount { max: self.inner.limits.count_max };
         self.check_count(u32::try_from(inputs.len()).map_err(too_many)?)?;
         let space = self.space(name).await?;
-        let last = space.digests()?.last_of(&space)?;
+        let began = Instant::now();
+        let answers = self.digest_in_commits(&space, scope, inputs).await;
+        space.usage.note_end(began, answers.as_ref().ok().map(Vec::len));
+        answers
+    }
+
+    async fn digest_in_commits(
+        &self,
+        space: &Space,
+        scope: &str,
+        inputs: &[String],
+    ) -> Result<Vec<DigestAnswer>, ServiceError> {
+        let last = space.digests()?.last_of(space)?;
         for (index, input) in inputs.iter().enumerate() {
             if let Err(problem) = last.digester.prepare(scope, input) {
                 return Err(ServiceError::BadInputs { index, problem });
@@ -94,7 +109,7 @@ impl Service {
         let mut answers = Vec::with_capacity(inputs.len());
         for some in inputs.chunks(INPUTS_MAX) {
             let some: Vec<&str> = some.iter().map(String::as_str).collect();
-            answers.extend(self.digest_some(&space, scope, &some).await?);
+            answers.extend(self.digest_some(space, scope, &some).await?);
         }
         Ok(answers)
     }

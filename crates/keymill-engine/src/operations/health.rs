@@ -42,6 +42,10 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 struct Noticed {
+    /// Heartbeats that the store has answered, and that it has not.
+    beats: [u64; 2],
+    /// When it answered the last.
+    last_beat: Option<Instant>,
     store_error: bool,
     tokens_rolled_back: bool,
     rolled_back: BTreeMap<String, Rollback>,
@@ -65,6 +69,21 @@ const UNSAFE: &str = "the store is not safe to lease from, and is used because t
                       this instance and `keymill store check` say why";
 
 impl Watch {
+    /// Counts a heartbeat.
+    pub(super) fn note_beat(&self, is_answered: bool) {
+        let mut noticed = self.noticed();
+        noticed.beats[usize::from(!is_answered)] += 1;
+        if is_answered {
+            noticed.last_beat = Some(Instant::now());
+        }
+    }
+
+    /// How many heartbeats were answered and how many not, and when the last one was.
+    pub(super) fn beats(&self) -> (u64, u64, Option<Instant>) {
+        let noticed = self.noticed();
+        (noticed.beats[0], noticed.beats[1], noticed.last_beat)
+    }
+
     pub(super) fn store_answered(&self) {
         if std::mem::take(&mut self.noticed().store_error) {
             tracing::info!("the store is reachable again");

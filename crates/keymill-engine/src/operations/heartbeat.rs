@@ -15,6 +15,10 @@ use crate::source::queue::Queue;
 use crate::store::{Pulse, StoreError, is_later_era};
 use crate::supply::stop::stopped;
 
+/// How old the level of a pool may be before a heartbeat looks at it, and at how many it does.
+const POOL_LOOK_EVERY: Duration = Duration::from_secs(60);
+const POOL_LOOKS_MAX: usize = 16;
+
 /// Beats until the instance stops, then says goodbye. It keeps the instance alive only while it beats: one
 /// that is dropped takes its heartbeat with it.
 pub(super) async fn run(instance: Weak<Inner>, every: Duration, mut stop: watch::Receiver<bool>) {
@@ -40,13 +44,31 @@ impl Service {
     pub(super) async fn beat(&self, stopping: bool) {
         let spaces = self.known_spaces();
         let pulse = self.pulse(&spaces, stopping);
-        match self.inner.fence.beat(&pulse).await {
+        let beaten = self.inner.fence.beat(&pulse).await;
+        self.inner.health.note_beat(beaten.is_ok());
+        match beaten {
             Ok(comparison) => {
                 self.inner.health.store_answered();
                 self.follow(comparison).await;
                 spaces.iter().filter_map(|space| space.source.queue()).for_each(Queue::beat);
+                if !stopping {
+                    self.look_at_pools(&spaces).await;
+                }
             }
             Err(error) => self.beat_failed(&error),
+        }
+    }
+
+    /// Looks how full pools are that this instance has not heard of for a while: others take from them, too.
+    async fn look_at_pools(&self, spaces: &[Arc<Space>]) {
+        let is_old = |space: &&Arc<Space>| {
+            space.progress().pool.is_some_and(|pool| pool.at.elapsed() > POOL_LOOK_EVERY)
+        };
+        for space in spaces.iter().filter(is_old).take(POOL_LOOKS_MAX) {
+            let Ok(rows) = self.store().rows_of(&space.name) else { return };
+            // Where it fails, the next heartbeat says so.
+            let Ok(available) = rows.pools.available(&space.name).await else { return };
+            space.progress.note_pool(available);
         }
     }
 

@@ -17,7 +17,7 @@ const SHOWN_MAX: usize = 64;
 
 /// Refuses what cannot name a keyspace: then there is none of that name.
 #[inline]
-pub(super) fn check_space(name: &str) -> Result<(), ServiceError> {
+pub fn check_space(name: &str) -> Result<(), ServiceError> {
     check_name(name).map_err(|_| ServiceError::UnknownSpace(shown(name)))
 }
 

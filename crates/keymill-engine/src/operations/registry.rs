@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::input::check_space;
 use super::source::Source;
+use super::usage::{SpaceUsage, Usage};
 use super::use_log::UseRecorder;
 use super::{Service, ServiceError};
 use crate::source::numbers::Numbers;
@@ -43,6 +44,10 @@ pub struct Space {
     pub(super) blocklist: Arc<ArcSwap<Blocklist>>,
     pub(super) record: Arc<ArcSwap<SpaceRecord>>,
     pub(super) progress: SharedProgress,
+    /// How it was used since the start.
+    pub(super) usage: Usage,
+    /// How many spaces this instance had opened before it.
+    pub(super) number: usize,
 }
 
 impl Space {
@@ -92,6 +97,11 @@ impl Space {
     /// How many keys are in memory, ready to be taken.
     pub fn at_hand(&self) -> u64 {
         self.source.numbers().map_or(0, Numbers::left)
+    }
+
+    /// How it was used since the start of this instance.
+    pub fn usage(&self) -> SpaceUsage {
+        self.usage.get()
     }
 
     /// What its supply task has been doing.
@@ -214,6 +224,8 @@ impl Service {
             blocklist: Arc::new(ArcSwap::new(self.blocklist_of(&record.tuning))),
             progress: SharedProgress::default(),
             record: shared.clone(),
+            usage: Usage::default(),
+            number: self.inner.spaces.opened.fetch_add(1, Ordering::Relaxed),
         };
         self.start_supply(&space);
         Ok(space)
@@ -303,6 +315,8 @@ pub(super) struct OpenSpaces {
     meetings: Vec<tokio::sync::Mutex<()>>,
     /// Held while a shard is replaced.
     opening: Mutex<()>,
+    /// How many were opened so far.
+    opened: AtomicUsize,
 }
 
 impl OpenSpaces {
@@ -335,7 +349,7 @@ impl Default for OpenSpaces {
     fn default() -> OpenSpaces {
         let shards = (0..OpenSpaces::SHARDS).map(|_| ArcSwap::default()).collect();
         let meetings = (0..OpenSpaces::SHARDS).map(|_| tokio::sync::Mutex::default()).collect();
-        OpenSpaces { shards, meetings, opening: Mutex::default() }
+        OpenSpaces { shards, meetings, opening: Mutex::default(), opened: AtomicUsize::new(0) }
     }
 }
 

@@ -295,23 +295,17 @@ impl Service {
         let domain = record.definition.domain().map_err(DefinitionError::from)?;
         let leased = record.leased();
         let remaining = record.left();
-        // A rate over less than an hour says nothing about the next years.
-        let age = Timestamp::now().duration_since(record.created_at).as_secs_f64().max(3_600.0);
-        let space = self.known_space(&record.name);
+        let (now, space) = (Timestamp::now(), self.known_space(&record.name));
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-        let (mut leased_rate, density) =
-            (leased as f64 / age, leased.saturating_add(named) as f64 / domain as f64);
-        if !record.definition.kind.counts() {
-            leased_rate = 0.0;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-        let seconds_left = remaining as f64 / leased_rate;
-        // A time beyond the calendar is not forecast.
+        let density = leased.saturating_add(named) as f64 / domain as f64;
+        let leased_rate = record.leased_rate(now);
         let runs_out_at = record.definition.timeline()?.map(Timeline::runs_out_at);
-        let exhausted_at = (seconds_left < 2e11 && record.definition.kind.counts())
-            .then(|| SignedDuration::try_from_secs_f64(seconds_left).ok())
-            .flatten()
-            .and_then(|time| Timestamp::now().checked_add(time).ok());
+        // A time beyond the calendar is not forecast.
+        let exhausted_at = record
+            .seconds_left(now)
+            .filter(|seconds| *seconds < 2e11)
+            .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok())
+            .and_then(|time| now.checked_add(time).ok());
         Ok(SpaceReport {
             leased,
             named,

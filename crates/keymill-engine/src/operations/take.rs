@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time as clock;
 
 use jiff::Timestamp;
 use keymill_core::KeyText;
@@ -47,11 +48,47 @@ pub struct Taken {
     pub expires_at: Option<Timestamp>,
 }
 
+/// A key that was taken without waiting.
+#[derive(Debug)]
+pub struct TakenNow {
+    /// The key.
+    pub key: KeyText,
+    /// How long its request took until then.
+    pub took: clock::Duration,
+}
+
 impl Service {
     /// Takes `count` keys and gives each of them to `each`. Fewer only when the space ends
     /// there; none at all is an error. A take that ends in an error, or is dropped, has drawn nothing:
     /// what it had comes back, and what `each` was given must not be used.
     pub async fn take(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        caller: &str,
+        each: impl FnMut(&[u8]) + Send,
+    ) -> Result<Taken, ServiceError> {
+        let began = clock::Instant::now();
+        let taken = self.take_unnoted(space, count, caller, each).await;
+        space.usage.note_end(began, taken.as_ref().ok().map(|taken| taken.count as usize));
+        taken
+    }
+
+    /// Takes one key for each of several requests that came together at `began`. Where that fails nothing is noted,
+    /// because each of them is then taken for itself.
+    pub async fn take_together(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        began: clock::Instant,
+        each: impl FnMut(&[u8]) + Send,
+    ) -> Result<Taken, ServiceError> {
+        let taken = self.take_unnoted(space, count, "", each).await?;
+        space.usage.note(began.elapsed(), taken.count, taken.count);
+        Ok(taken)
+    }
+
+    async fn take_unnoted(
         &self,
         space: &Arc<Space>,
         count: u32,
@@ -101,6 +138,18 @@ impl Service {
     /// Takes `count` keys whose text is written later, piece by piece: as many as a take would give, or
     /// the same refusal. All of them are drawn, and on record where they have to be, when this returns.
     pub async fn take_later(
+        &self,
+        space: &Arc<Space>,
+        count: u32,
+        caller: &str,
+    ) -> Result<Unwritten, ServiceError> {
+        let began = clock::Instant::now();
+        let taken = self.take_later_unnoted(space, count, caller).await;
+        space.usage.note_end(began, taken.as_ref().ok().map(|taken| taken.count() as usize));
+        taken
+    }
+
+    async fn take_later_unnoted(
         &self,
         space: &Arc<Space>,
         count: u32,
@@ -157,6 +206,12 @@ impl Service {
     #[inline]
     pub fn take_now(&self, space: &str) -> Option<KeyText> {
         self.inner.spaces.shard(space).load().get(space)?.take_now()
+    }
+
+    /// The same for a request that came at `began`, which is noted in the usage of the space.
+    #[inline]
+    pub fn take_noted(&self, space: &str, began: clock::Instant) -> Option<TakenNow> {
+        self.inner.spaces.shard(space).load().get(space)?.take_noted(began)
     }
 
     /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
@@ -329,6 +384,15 @@ impl Space {
         let ordinal = drawn.ok()??.start;
         // After the draw: it may be the first of a new generation.
         self.with_rules(|rules| rules.key(ordinal))
+    }
+
+    /// The same for a request that came at `began`, which is noted in the usage of the space.
+    #[inline]
+    pub fn take_noted(&self, began: clock::Instant) -> Option<TakenNow> {
+        let key = self.take_now()?;
+        let took = began.elapsed();
+        self.usage.note(took, 1, 1);
+        Some(TakenNow { key, took })
     }
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others

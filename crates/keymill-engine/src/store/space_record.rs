@@ -48,6 +48,25 @@ impl SpaceRecord {
         self.mark.next - self.returned.count()
     }
 
+    /// Ordinals a second that were granted, on average since the space was made; none where it has no ordinals.
+    pub fn leased_rate(&self, now: Timestamp) -> f64 {
+        if !self.definition.kind.counts() {
+            return 0.0;
+        }
+        // A rate over less than an hour says nothing about the next years.
+        let age = now.duration_since(self.created_at).as_secs_f64().max(3_600.0);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let rate = self.leased() as f64 / age;
+        rate
+    }
+
+    /// In how many seconds all ordinals are granted, if it goes on like that.
+    pub fn seconds_left(&self, now: Timestamp) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let seconds = self.left() as f64 / self.leased_rate(now);
+        seconds.is_finite().then_some(seconds)
+    }
+
     /// Refuses when this record lies below what the caller has seen of the space.
     pub fn check_floor(&self, store: &str, floor: &Floor) -> Result<(), StoreError> {
         floor.check(&self.name, store, self.mark).map_err(|error| match error {

@@ -127,6 +127,9 @@ impl LeaseSupply {
                     if matches!(error, StoreError::Exhausted { .. } | StoreError::Sealed(_)) {
                         held.retain(|lease| !spent.contains(&lease.lease));
                     }
+                    if self.pool.is_some() && matches!(error, StoreError::Exhausted { .. }) {
+                        self.progress.note_pool(0);
+                    }
                     let mill = Numbers::Leased(&self.mill);
                     tell(&self.space, mill, &self.progress, &error, Instant::now(), &mut retry);
                 }
@@ -230,12 +233,14 @@ impl LeaseSupply {
         if let Some(oldest) = held.first() {
             pool.claimed.forget_below(oldest.ordinals.start);
         }
+        self.progress.note_pool(available);
         if available >= tuning.low_water {
             return;
         }
         match pool.top_up(tuning).await {
+            Ok(available) => self.progress.note_pool(available),
             // Those that are in the pool are the last ones.
-            Ok(_) | Err(StoreError::Exhausted { .. }) => {}
+            Err(StoreError::Exhausted { .. }) => {}
             Err(error) => {
                 tracing::warn!(
                     space = self.space,

@@ -11,6 +11,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
+#[cfg(feature = "otel")]
+use super::traces::Traces;
 use crate::config::LogFormat;
 
 /// How this process writes its log, once it has one.
@@ -20,6 +22,9 @@ static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 #[derive(Debug)]
 pub(super) struct Log {
     filter: reload::Handle<EnvFilter, Registry>,
+    /// Where spans go.
+    #[cfg(feature = "otel")]
+    pub(super) traces: Traces,
 }
 
 /// Starts the log. Until the settings are read, only warnings and errors are written.
@@ -35,9 +40,25 @@ pub(super) fn start(format: LogFormat) -> Log {
             log.json().boxed()
         }
     };
+    #[cfg(feature = "otel")]
+    let traces = {
+        let started = Traces::start();
+        let traces = started.as_ref().map_or_else(|_| Traces::none(), Traces::clone);
+        // Spans are not for the log, so that its filter holds for it alone.
+        tracing_subscriber::registry().with(log.with_filter(filter)).with(traces.layer()).init();
+        if let Err(error) = started {
+            tracing::error!("traces are not sent: {error}");
+        }
+        traces
+    };
+    #[cfg(not(feature = "otel"))]
     tracing_subscriber::registry().with(filter).with(log).init();
     let _ = FORMAT.set(format);
-    Log { filter: handle }
+    Log {
+        filter: handle,
+        #[cfg(feature = "otel")]
+        traces,
+    }
 }
 
 impl Log {

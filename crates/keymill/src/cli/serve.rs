@@ -29,6 +29,8 @@ const OTHER_FILES: usize = 64;
 
 pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::Result<ExitCode> {
     log.set_level(&config.log_level)?;
+    #[cfg(feature = "otel")]
+    let traces = log.traces.clone();
     let started = Applied::of(&config);
     // From here on, SIGHUP does not end the process; it is handled once the server is up.
     let hangup = signal(SignalKind::hangup())?;
@@ -64,6 +66,7 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     let reached = Reached::new(&listeners, access.summary())?;
     let http = Http::new(service.clone(), &config.default_space, config.body_max)
         .with_unsent_max(config.unsent_max)
+        .with_metrics_spaces_max(config.metrics_spaces_max)
         .with_access(access.clone());
     http.set_address_rules(config.address_rules);
     http.set_browser_rules(config.browser_rules);
@@ -83,6 +86,8 @@ pub(super) async fn run(config: Config, mut flags: Flags, log: Log) -> anyhow::R
     notify::tell(Phase::Ready);
     server::run(listeners, http, limits, stop).await?;
     service.stop(limits.drain_time_max).await;
+    #[cfg(feature = "otel")]
+    traces.finish().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::variables::{VARIABLES, path, variable_name};
 use super::{Flags, listen, mistakes};
 use crate::front::http::UNSENT_MAX;
+use crate::metrics::SPACES_MAX;
 
 /// The annotated file of all defaults.
 pub const DEFAULT_FILE: &str = include_str!("default.toml");
@@ -115,6 +116,7 @@ pub struct LimitSettings {
     pub drain_seconds: f64,
     pub body_max_bytes: usize,
     pub unsent_max_bytes: usize,
+    pub metrics_spaces_max: usize,
     pub threads: usize,
 }
 
@@ -252,6 +254,7 @@ impl Default for LimitSettings {
             drain_seconds: 10.0,
             body_max_bytes: 65_536,
             unsent_max_bytes: UNSENT_MAX,
+            metrics_spaces_max: SPACES_MAX,
             threads: 0,
         }
     }

@@ -62,6 +62,7 @@ pub(super) const VARIABLES: &[(&str, &str, VariableKind)] = &[
     ("limits", "drain_seconds", Number),
     ("limits", "body_max_bytes", Number),
     ("limits", "unsent_max_bytes", Number),
+    ("limits", "metrics_spaces_max", Number),
     ("limits", "threads", Number),
     ("blocklist", "builtin", Switch),
     ("blocklist", "file", Text),

@@ -42,7 +42,8 @@ use super::addresses::ClientAddress;
 use super::http::checks::{self, log_failure, logs_requests};
 use super::http::origin::REQUEST_ID;
 use super::http::{Body, Http, Problem};
-use crate::metrics::Route;
+use super::span;
+use crate::metrics::{Protocol, Route};
 
 /// The content type of a call, alone or with the format of its messages.
 const CONTENT_TYPES: [&str; 2] = ["application/grpc", "application/grpc+proto"];
@@ -73,10 +74,7 @@ pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Response<
     let asked = Asked::new(http, request.headers());
     let shown = logs_requests().then(|| request.uri().path().to_owned());
     let method = Method::of(request.uri().path());
-    let route = match method {
-        Some(Method::Take | Method::TakeStream) => Route::GrpcTake,
-        _ => Route::Grpc,
-    };
+    let (began, route) = (std::time::Instant::now(), method.map_or(Route::Other, Method::route));
     let answered = match admission::admit(http, method, &request).await {
         Ok(admitted) => call(http, &asked, admitted, request).await,
         Err(problem) => Err(problem),
@@ -85,7 +83,8 @@ pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Response<
         Ok(answer) => (StatusCode::OK, answer),
         Err(problem) => (problem.status(), answers::refusal(&asked.status(&problem))),
     };
-    http.state.metrics.count(route, status);
+    http.state.metrics.count((Protocol::Grpc, route), status, began.elapsed());
+    span::end((Protocol::Grpc, route), status);
     if let Some(path) = shown {
         let (id, client) = (asked.id(), asked.client.map(tracing::field::display));
         tracing::debug!(request_id = id, client, path, status = status.as_u16(), "answered");

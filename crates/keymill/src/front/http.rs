@@ -3,6 +3,8 @@
 //! `server` hands every request to [`Http::answer`], unless `single` has answered it. Takes are matched by
 //! hand and answered without a router, because they are nearly all of the traffic; the rest is axum's.
 
+mod accept;
+mod activity;
 pub(super) mod admission;
 mod advance;
 mod aliases;
@@ -50,6 +52,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -58,10 +61,11 @@ use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response, Version};
 use keymill_engine::operations::Service;
 use tokio::sync::{Notify, Semaphore};
 use tower::ServiceExt;
+use tracing::Instrument;
 
 pub use super::view::{ExplanationView, LeaseView, SafeNumber, SpaceView};
 pub use aliases::AliasRecordView;
@@ -78,8 +82,9 @@ use crate::access::{Access, AccessSettings};
 use crate::front;
 use crate::front::addresses::AddressRules;
 use crate::front::redis::Redis;
+use crate::front::span;
 use crate::metrics::tls::TlsFigures;
-use crate::metrics::{Metrics, Refusal, Route};
+use crate::metrics::{Metrics, Protocol, Refusal, Route, SPACES_MAX};
 use checks::Asked;
 use origin::{Origin, Origins};
 use request_body::RequestBody;
@@ -134,7 +139,7 @@ pub(crate) struct State {
 impl Http {
     /// A front on a service. `/get-key` takes from `default_space`.
     pub fn new(service: Service, default_space: &str, body_max: usize) -> Http {
-        let metrics = Arc::new(Metrics::new(service.clone()));
+        let metrics = Arc::new(Metrics::new(service.clone(), SPACES_MAX));
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
         let session_key = service.master().map(|master| SessionKey::new(master.session_key()));
         let state = State {
@@ -205,6 +210,14 @@ impl Http {
         self
     }
 
+    /// Sets how many keyspaces have metrics of their own. Nothing was counted before.
+    pub fn with_metrics_spaces_max(mut self, spaces_max: usize) -> Http {
+        self.state.metrics = Arc::new(Metrics::new(self.state.service.clone(), spaces_max));
+        // Handlers have a copy of the state.
+        self.router = router(self.state.clone());
+        self
+    }
+
     /// Answers on the admin listener alone what only admins need.
     pub(crate) fn with_admin_listener(mut self) -> Http {
         self.state.has_admin_listener = true;
@@ -255,11 +268,21 @@ impl Http {
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        if cfg!(feature = "otel") {
+            let span = span::begin(Some(request.headers()));
+            // On the heap, so that a build without spans has no room for them.
+            return Ok(Box::pin(self.answer_asked(request).instrument(span)).await);
+        }
+        Ok(self.answer_asked(request).await)
+    }
+
+    async fn answer_asked(&self, request: Request<Incoming>) -> Response<Body> {
         #[cfg(feature = "grpc")]
         if front::grpc::is_call(&request) {
             // On the heap, so that the future of a take over HTTP stays small.
-            return Ok(Box::pin(front::grpc::answer(self, request)).await);
+            return Box::pin(front::grpc::answer(self, request)).await;
         }
+        let (began, protocol) = (Instant::now(), protocol_of(&request));
         let is_head = request.method() == Method::HEAD;
         let asked = Asked::new(&self.state, &self.origin, &request);
         let rules = self.state.browser_rules.load();
@@ -282,8 +305,9 @@ impl Http {
             // Over HTTP/2, nothing else would remove it.
             *answer.body_mut() = Either::Left(Full::default());
         }
-        self.state.metrics.count(route, answer.status());
-        Ok(answer)
+        self.state.metrics.count((protocol, route), answer.status(), began.elapsed());
+        span::end((protocol, route), answer.status());
+        answer
     }
 
     /// Answers a request if its sender may send it, and puts on record what administrators do.
@@ -303,7 +327,7 @@ impl Http {
         let Some(act) = act else { return self.route(request).await };
         // In a task of its own: what was begun is done and put on record, also if the client goes away.
         let http = self.clone();
-        let acting = tokio::spawn(async move {
+        let acting = async move {
             let (route, answer) = http.route(request).await;
             let is_refused = match &answer {
                 Ok(answer) => answer.status().is_client_error(),
@@ -316,8 +340,8 @@ impl Http {
                 act.record(&http.state, done).await;
             }
             (route, answer)
-        });
-        match acting.await {
+        };
+        match tokio::spawn(acting.in_current_span()).await {
             Ok(answered) => answered,
             Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
         }
@@ -368,9 +392,10 @@ impl Http {
             return (Route::GetKey, take::get_key(&self.state, &request).await);
         }
         if request.method() == Method::HEAD && path == "/get-key" {
-            return (Route::Other, take::head(&self.state, request.uri()).await);
+            return (Route::GetKey, take::head(&self.state, request.uri()).await);
         }
-        (Route::Other, Box::pin(self.ask_router(request)).await)
+        let route = Route::of_path(path);
+        (route, Box::pin(self.ask_router(request)).await)
     }
 
     async fn ask_router(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
@@ -402,6 +427,12 @@ impl Http {
             None => Ok(answer),
         }
     }
+}
+
+/// What a request is spoken in.
+#[inline]
+fn protocol_of<B>(request: &Request<B>) -> Protocol {
+    if request.version() == Version::HTTP_2 { Protocol::Http2 } else { Protocol::Http1 }
 }
 
 /// An answer whose bytes are ready.

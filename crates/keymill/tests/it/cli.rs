@@ -30,6 +30,8 @@ mod spaces;
 mod stores;
 mod take;
 mod tokens;
+#[cfg(feature = "otel")]
+mod traces;
 mod tuning;
 mod unknown;
 mod untouched;

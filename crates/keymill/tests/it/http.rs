@@ -1,5 +1,6 @@
 //! The HTTP front on a true server, in this process, on a port of its own.
 
+mod activity;
 mod administration;
 mod advancing;
 mod aliases;
@@ -17,6 +18,7 @@ mod instance;
 mod limits;
 mod lists;
 mod methods;
+mod metrics;
 mod moving;
 mod over_http2;
 mod pieces;

@@ -3,6 +3,7 @@
 //! `admission` decides by this before a message is read. A test has a row for every method of the contract.
 
 use crate::access::rights::Right;
+use crate::metrics::Route;
 
 /// A method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,24 @@ impl Method {
             Method::EnsureSpace => Need::Right(Right::Admin),
             Method::HealthCheck | Method::HealthWatch => Need::Nothing,
             Method::Reflection | Method::ReflectionAlpha => Need::Page,
+        }
+    }
+
+    /// What it is counted as.
+    pub(super) fn route(self) -> Route {
+        match self {
+            Method::Take | Method::TakeStream => Route::Take,
+            Method::Digest => Route::Digest,
+            Method::AddAlias | Method::RemoveAlias | Method::GetAlias | Method::ListAliases => {
+                Route::Alias
+            }
+            Method::Explain | Method::Retire => Route::Key,
+            Method::HealthCheck | Method::HealthWatch => Route::Watch,
+            Method::EnsureSpace
+            | Method::GetSpace
+            | Method::ListSpaces
+            | Method::Reflection
+            | Method::ReflectionAlpha => Route::Other,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `Take`: the hot path of gRPC.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use bytes::BufMut;
 use hyper::Response;
@@ -51,12 +52,12 @@ pub(super) async fn take(
     service.check_count(count)?;
     let counted = admitted.caller.count(count, false).map_err(exceeded)?;
     if count == 1
-        && let Some(key) = service.take_now(&space)
+        && let Some(taken) = service.take_noted(&space, Instant::now())
     {
-        let mut bytes = Vec::with_capacity(HEAD + space.len() + key.len() + 2 * AROUND);
+        let mut bytes = Vec::with_capacity(HEAD + space.len() + taken.key.len() + 2 * AROUND);
         let start = begin_frame(&mut bytes);
         put_text(&mut bytes, SPACE, space.as_bytes());
-        put_text(&mut bytes, KEY, &key);
+        put_text(&mut bytes, KEY, &taken.key);
         end_frame(&mut bytes, start);
         counted.keep();
         return Ok(small(bytes.into(), emptied(headers)));

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use axum::Json;
 use axum::extract::State as Shared;
 use axum::response::IntoResponse;
-use hyper::{StatusCode, header};
+use hyper::{HeaderMap, StatusCode, header};
 use keymill_engine::operations::{Health, Problem};
 
-use super::State;
 use super::admission::Sender;
+use super::{State, accept};
 use crate::access::rights::Right;
 use crate::front::schemas;
 
@@ -51,10 +51,13 @@ pub(super) async fn ready(
     (status, Json(health))
 }
 
-/// Returns metrics for Prometheus.
+/// Returns metrics for Prometheus, which docs/metrics.md describes. The store is not asked.
 #[utoipa::path(get, path = "/metrics", tag = "operations", operation_id = "get_metrics",
-    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
-pub(super) async fn metrics(Shared(state): Shared<State>) -> impl IntoResponse {
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content_type)], state.metrics.encode())
+    responses((status = 200, description = "The text format of Prometheus, or OpenMetrics for clients that accept it",
+        content((String = "text/plain"), (String = "application/openmetrics-text")))))]
+pub(super) async fn metrics(Shared(state): Shared<State>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = accept::metrics_format(accept.unwrap_or_default());
+    let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+    (headers, state.metrics.encode(format))
 }

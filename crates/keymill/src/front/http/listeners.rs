@@ -88,6 +88,7 @@ mod tests {
             ("GET", "/v1/spaces/links/used"),
             ("GET", "/v1/spaces/links/bounds"),
             ("GET", "/v1/store"),
+            ("GET", "/v1/activity"),
             ("POST", "/v1/spaces/links/digests"),
             ("GET", "/v1/spaces"),
             ("GET", "/v1/spaces/links"),

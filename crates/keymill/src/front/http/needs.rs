@@ -45,6 +45,10 @@ pub(super) fn of<'a>(
         }
         // An import makes the keyspace that its file names.
         "/v1/acts" | "/v1/import" => return all(Right::Admin),
+        "/v1/activity" => {
+            let space = query.and_then(|query| query_value(query, "space"));
+            return Need::Right(Right::Read, space);
+        }
         "/get-key" => {
             let space = query.and_then(|query| query_value(query, "space"));
             return Need::Right(Right::Take, Some(space.unwrap_or(default.into())));
@@ -121,6 +125,8 @@ mod tests {
             ("POST", "/v1/spaces/links/export", None, in_links(Right::Admin)),
             ("POST", "/v1/import", None, Need::Right(Right::Admin, None)),
             ("GET", "/v1/store", None, Need::Right(Right::Read, None)),
+            ("GET", "/v1/activity", None, Need::Right(Right::Read, None)),
+            ("GET", "/v1/activity", Some("space=links"), in_links(Right::Read)),
             ("GET", "/v1/spaces/links/bounds", None, in_links(Right::Read)),
             ("GET", "/v1/spaces/links/aliases", None, in_links(Right::Read)),
             ("GET", "/v1/spaces/links/aliases/a", None, in_links(Right::Read)),

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Problem, State};
-use super::{advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
+use super::{
+    activity, advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool,
+};
 use super::{session, space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
@@ -78,6 +80,7 @@ const BODY_REQUIRED: [&str; 7] = [
         session::create,
         session::delete,
         store::show,
+        activity::list,
         health::alive,
         health::ready,
         health::metrics,

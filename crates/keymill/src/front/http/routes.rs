@@ -7,7 +7,9 @@ use axum::Router;
 use axum::routing::{any, get, post};
 
 use super::{State, problem};
-use super::{aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool};
+use super::{
+    activity, aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool,
+};
 use super::{session, space_changes, spaces, store, tokens, used};
 
 /// All routes that are not answered by hand.
@@ -38,6 +40,7 @@ pub(super) fn router(state: State) -> Router {
         .route("/v1/spaces/{space}/export", post(moving::export))
         .route("/v1/import", post(problem::method_not_allowed))
         .route("/v1/store", get(store::show))
+        .route("/v1/activity", get(activity::list))
         .route("/v1/leases", get(audit::leases))
         .route("/v1/instances", get(audit::instances))
         .route("/v1/acts", get(tokens::acts))

@@ -11,18 +11,19 @@
 
 use std::mem;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use keymill_core::KeyText;
-use keymill_engine::operations::{Service, Space};
+use keymill_engine::operations::{Service, Space, TakenNow};
 
 use super::origin::REQUEST_ID;
 use super::take::{JSON, PLAIN, wants_plain};
-use super::{Body, Http, admission, checks, label};
+use super::{Body, Http, admission, checks, label, protocol_of};
+use crate::front::span;
 use crate::metrics::Route;
 
 /// The content types, made once.
@@ -51,15 +52,15 @@ impl DefaultSpace {
     }
 
     /// Takes a key of a keyspace, most likely this one, without waiting.
-    fn take_now(&self, service: &Service, name: &str) -> Option<KeyText> {
+    fn take_now(&self, service: &Service, name: &str, began: Instant) -> Option<TakenNow> {
         if *name != *self.name {
-            return service.take_now(name);
+            return service.take_noted(name, began);
         }
         if let Some(space) = self.opened.get() {
-            return space.take_now();
+            return space.take_noted(began);
         }
         let space = service.known_space(name)?;
-        self.opened.get_or_init(|| space).take_now()
+        self.opened.get_or_init(|| space).take_noted(began)
     }
 }
 
@@ -83,20 +84,22 @@ impl Http {
             }
             _ => return None,
         };
+        let (began, protocol) = (Instant::now(), protocol_of(request));
         checks::check(&self.origin, request).ok()?;
         let headers = request.headers();
-        // Pages of other origins, and whoever may have brought the first token.
+        // Pages of other origins, whoever may have brought the first token, and takes that are part of a trace.
         let is_first = || headers.contains_key(header::AUTHORIZATION) && !self.state.access.is_on();
-        if headers.contains_key(header::ORIGIN) || is_first() {
+        if headers.contains_key(header::ORIGIN) || is_first() || span::is_wanted(headers) {
             return None;
         }
         let caller = admission::admit(&self.state, &self.origin, request, false).ok()?;
         caller.spend(1).ok()?;
-        let Some(key) = default.take_now(&self.state.service, name) else {
+        let Some(taken) = default.take_now(&self.state.service, name, began) else {
             // It is counted, and must not be counted again.
             request.extensions_mut().insert(Paid);
             return None;
         };
+        let TakenNow { key, took } = taken;
         let (content_type, body) = match route {
             Route::Take if !wants_plain(request) => (&AS_JSON, json(name, &key)),
             Route::Take => (&AS_PLAIN, [&*key, b"\n"].concat().into()),
@@ -113,7 +116,8 @@ impl Http {
         headers.insert(&REQUEST_ID, id);
         let mut answer = Response::new(Either::Left(Full::new(body)));
         *answer.headers_mut() = headers;
-        self.state.metrics.count(route, StatusCode::OK);
+        // What is left to do takes less time than to look at the clock again.
+        self.state.metrics.count((protocol, route), StatusCode::OK, took);
         Some(answer)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{BufMut, BytesMut};
 use hyper::body::Incoming;
@@ -15,7 +16,7 @@ use super::ask::{TakeAsk, TakeBody};
 use super::params::query;
 use super::pieces::{self, Form, SMALL_MAX};
 use super::single::Paid;
-use super::{Body, Problem, State, check_encoding, full};
+use super::{Body, Problem, State, accept, check_encoding, full};
 use crate::access::{Caller, Counted};
 use crate::front::admission::exceeded;
 use crate::front::view::Keys;
@@ -137,9 +138,9 @@ pub(super) async fn get_key(
     let named = named(request.uri())?;
     let name = named.as_deref().unwrap_or(&state.default_space.name);
     let (caller, counted) = spend(request.extensions(), 1, "", name)?;
-    if let Some(key) = state.service.take_now(name) {
+    if let Some(taken) = state.service.take_noted(name, Instant::now()) {
         counted.keep();
-        return Ok(full(PLAIN, bytes::Bytes::copy_from_slice(&key)));
+        return Ok(full(PLAIN, bytes::Bytes::copy_from_slice(&taken.key)));
     }
     let space = state.service.space(name).await?;
     let mut body = BytesMut::with_capacity(space.generations().text_len_max());
@@ -195,43 +196,5 @@ fn check_numbers(space: &Space) -> Result<(), Problem> {
 /// Whether the caller would rather have plain text than JSON.
 pub(super) fn wants_plain(request: &Request<Incoming>) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    accept.is_some_and(prefers_plain)
-}
-
-fn prefers_plain(accept: &str) -> bool {
-    let quality = |wanted: [&str; 2]| {
-        let of = |range: &str| {
-            let mut parts = range.split(';').map(str::trim);
-            let range = parts.next().unwrap_or_default();
-            if !wanted.iter().any(|wanted| range.eq_ignore_ascii_case(wanted)) {
-                return None;
-            }
-            Some(parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0))
-        };
-        accept.split(',').filter_map(of).fold(0.0, f32::max)
-    };
-    quality(["text/plain", "text/*"]) > quality(["application/json", "application/*"])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plain_text_is_given_to_those_who_prefer_it() {
-        for accept in [
-            "text/plain",
-            "text/*",
-            "application/json;q=0.1, text/plain",
-            "text/plain, */*",
-            "Text/PLAIN",
-        ] {
-            assert!(prefers_plain(accept), "{accept}");
-        }
-        for accept in
-            ["", "*/*", "application/json", "text/plain;q=0.1, application/json", "image/png"]
-        {
-            assert!(!prefers_plain(accept), "{accept}");
-        }
-    }
+    accept.is_some_and(accept::prefers_plain)
 }

@@ -13,8 +13,10 @@
 
 use std::borrow::Cow;
 use std::mem;
+use std::time::Instant;
 
 use hyper::StatusCode;
+use tracing::Instrument;
 
 use super::Redis;
 use super::commands::{self, Entry, Needs, Verb};
@@ -30,7 +32,8 @@ use crate::access::Caller;
 use crate::access::secret_text::TokenHash;
 use crate::front::addresses::ClientAddress;
 use crate::front::http::checks::log_failure;
-use crate::metrics::Route;
+use crate::front::span;
+use crate::metrics::{Protocol, Route};
 
 /// How many bytes of answers may wait to be sent before another command is answered.
 const OUTPUT_MAX: usize = 16 << 10;
@@ -57,8 +60,10 @@ pub(crate) struct Session<'a> {
     pub(super) large: Option<Large>,
     /// Commands and keys since others had their turn.
     pub(super) work: u32,
-    /// Commands that were answered and not yet counted.
-    uncounted: u64,
+    /// When the commands that are answered had come.
+    pub(super) began: Instant,
+    /// Commands that were answered and not yet counted: takes, and others.
+    uncounted: [u64; 2],
 }
 
 /// What to do after some commands were answered.
@@ -105,7 +110,8 @@ impl<'a> Session<'a> {
             batch: Batch::default(),
             large: None,
             work: 0,
-            uncounted: 0,
+            began: Instant::now(),
+            uncounted: [0; 2],
         }
     }
 
@@ -119,6 +125,8 @@ impl<'a> Session<'a> {
     pub(crate) fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> (usize, Next) {
         // Time has passed since it was last asked.
         self.caller = None;
+        // Once for all commands of a pipeline: whoever sent them waits for all of them.
+        self.began = Instant::now();
         let (mut frame, mut used) = (mem::take(&mut self.frame), 0);
         let next = loop {
             if let Some(next) = self.pause(output) {
@@ -198,7 +206,8 @@ impl<'a> Session<'a> {
             Flow::Copies(count) => {
                 *used += command.bytes.len() * count as usize;
                 self.work += count;
-                self.uncounted += u64::from(count);
+                // Only takes have copies.
+                self.uncounted[0] += u64::from(count);
                 None
             }
             Flow::Wait(job) => Some(Next::Wait(job)),
@@ -317,8 +326,15 @@ impl<'a> Session<'a> {
     /// Does what has to wait; what it gives is the answer, or the beginning of one.
     pub(crate) async fn work(&mut self, job: Job) -> Vec<u8> {
         let name = job.name();
+        self.began = Instant::now();
         let mut output = Vec::new();
-        match self.try_work(job, &mut output).await {
+        let span = span::begin(None);
+        let work = self.try_work(job, &mut output).instrument(span.clone());
+        let (done, of) = (work.await, (Protocol::Redis, route_of(commands::find(name.as_bytes()))));
+        span.in_scope(|| {
+            span::end(of, done.as_ref().map_or_else(|it| it.status, |()| StatusCode::OK))
+        });
+        match done {
             Ok(()) => self.succeed(commands::find(name.as_bytes())),
             Err(failure) => {
                 output.clear();
@@ -331,7 +347,7 @@ impl<'a> Session<'a> {
 
     #[inline]
     fn succeed(&mut self, entry: Option<&Entry>) {
-        self.uncounted += 1;
+        self.uncounted[usize::from(route_of(entry) != Route::Take)] += 1;
         tracing::debug!(
             client = %self.redis.client,
             connection = self.redis.id,
@@ -345,7 +361,8 @@ impl<'a> Session<'a> {
         let Failure { code, text, status, cause } = failure;
         Reply::new(output, self.version).error(code, text);
         let Redis { metrics, client, id, .. } = self.redis;
-        metrics.count(Route::Redis, *status);
+        let route = route_of(commands::find(name.as_bytes()));
+        metrics.count((Protocol::Redis, route), *status, self.began.elapsed());
         tracing::debug!(%client, connection = id, command = name, "refused: {code} {text}");
         if let Some((code, cause)) = cause {
             log_failure(&format!("redis-{id}"), Some(ClientAddress(*client)), code, cause);
@@ -353,10 +370,26 @@ impl<'a> Session<'a> {
     }
 
     fn count_answers(&mut self) {
-        let count = mem::take(&mut self.uncounted);
-        if count > 0 {
-            self.redis.metrics.count_many(Route::Redis, StatusCode::OK, count);
+        let counts = mem::take(&mut self.uncounted);
+        if counts == [0; 2] {
+            return;
         }
+        let took = self.began.elapsed();
+        for (route, count) in [Route::Take, Route::Other].into_iter().zip(counts) {
+            if count > 0 {
+                let of = (Protocol::Redis, route);
+                self.redis.metrics.count_many(of, StatusCode::OK, took, count);
+            }
+        }
+    }
+}
+
+/// What a command is counted as.
+#[inline]
+fn route_of(entry: Option<&Entry>) -> Route {
+    match entry.map(|entry| entry.verb) {
+        Some(Verb::Spop | Verb::Incr | Verb::IncrBy) => Route::Take,
+        _ => Route::Other,
     }
 }
 

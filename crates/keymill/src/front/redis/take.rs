@@ -174,9 +174,10 @@ impl Session<'_> {
             return Ok(Flow::Copies(taken - 1));
         }
         self.caller().spend(1).map_err(exceeded)?;
-        match self.known_space(name).and_then(|known| known.space.take_now()) {
-            Some(key) => {
-                form.put(&key, reply);
+        let began = self.began;
+        match self.known_space(name).and_then(|known| known.space.take_noted(began)) {
+            Some(taken) => {
+                form.put(&taken.key, reply);
                 Ok(Flow::Done)
             }
             None => self.wait_for(name, form, 1),
@@ -192,7 +193,7 @@ impl Session<'_> {
         count: usize,
         reply: &mut Reply<'_>,
     ) -> Option<u32> {
-        let redis = self.redis;
+        let (redis, began) = (self.redis, self.began);
         let is_ready = self.known_space(name).is_some_and(|known| {
             known.space.at_hand() >= count as u64 && !known.space.takes_rows()
         });
@@ -208,7 +209,7 @@ impl Session<'_> {
         let (known, before) = (self.known_space(name)?, reply.len());
         // Nothing of it is recorded, so nobody's name is needed.
         let each = |key: &[u8]| form.put(key, reply);
-        let taken = at_once(redis.service.take(&known.space, count, "", each));
+        let taken = at_once(redis.service.take_together(&known.space, count, began, each));
         let Some(Ok(taken)) = taken else {
             reply.truncate(before);
             return None;

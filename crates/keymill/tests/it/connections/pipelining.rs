@@ -70,7 +70,8 @@ async fn answers_that_are_not_read_are_not_made() {
 async fn keys_drawn(instance: &Instance) -> u64 {
     let metrics = instance.call("GET", "/metrics").await.body;
     let mut lines = metrics.lines();
-    let drawn = lines.find_map(|line| line.strip_prefix("keymill_keys_total{space=\"default\"} "));
+    let drawn = "keymill_keys_total{space=\"default\",kind=\"shuffled\"} ";
+    let drawn = lines.find_map(|line| line.strip_prefix(drawn));
     drawn.map_or(0, |drawn| drawn.parse().unwrap())
 }
 

@@ -163,9 +163,9 @@ async fn calls_are_counted_apart_from_those_over_http() {
         let found = metrics.lines().find_map(|it| it.strip_prefix(&line)).unwrap_or_default();
         found.parse::<u64>().unwrap_or_else(|_| panic!("{line}: {metrics}"))
     };
-    assert!(count("route=\"grpc_take\",status=\"2xx\"") >= 1);
-    assert_eq!(count("route=\"grpc\",status=\"4xx\""), 1);
-    assert_eq!(count("route=\"take\",status=\"2xx\""), 0);
+    assert!(count("protocol=\"grpc\",route=\"take\",status=\"2xx\"") >= 1);
+    assert_eq!(count("protocol=\"grpc\",route=\"other\",status=\"4xx\""), 1);
+    assert_eq!(count("protocol=\"http2\",route=\"take\",status=\"2xx\""), 0);
 }
 
 /// A take, repeated while keys are on their way into memory or into the pool.

@@ -69,6 +69,7 @@ async fn keyspaces_of_every_kind_are_answered_as_described() {
         ("/v1/spaces/uuid/bounds?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z", "BoundsView"),
         ("/v1/store", "StoreView"),
         ("/v1/session", "SessionView"),
+        ("/v1/activity", "Activity"),
         ("/readyz", "Health"),
         ("/v1/spaces/nope", "Problem"),
     ] {

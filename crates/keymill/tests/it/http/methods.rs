@@ -25,6 +25,7 @@ async fn a_head_answers_wherever_a_get_does_and_takes_no_key() {
         "/v1/leases",
         "/v1/instances",
         "/v1/store",
+        "/v1/activity",
         "/healthz",
         "/readyz",
         "/metrics",

@@ -55,6 +55,8 @@ const ROWS: &[Row] = &[
     ("GET", "/v1/leases", "/v1/leases", "", All("read")),
     ("GET", "/v1/instances", "/v1/instances", "", All("read")),
     ("GET", "/v1/store", "/v1/store", "", All("read")),
+    ("GET", "/v1/activity", "/v1/activity", "", All("read")),
+    ("GET", "/v1/activity", "/v1/activity?space=shop-links", "", In("read")),
     ("GET", "/v1/acts", "/v1/acts", "", All("admin")),
     ("POST", "/v1/import", "/v1/import", "no export\n", All("admin")),
     ("GET", "/v1/tokens", "/v1/tokens", "", All("admin")),

@@ -195,8 +195,10 @@ async fn answers_are_counted_and_refusals_too() {
     }
     let metrics = server.instance.call("GET", "/metrics").await.body;
     for line in [
-        "keymill_requests_total{route=\"redis\",status=\"2xx\"} 2",
-        "keymill_requests_total{route=\"redis\",status=\"4xx\"} 2",
+        "keymill_requests_total{protocol=\"redis\",route=\"other\",status=\"2xx\"} 2",
+        "keymill_requests_total{protocol=\"redis\",route=\"other\",status=\"4xx\"} 1",
+        "keymill_requests_total{protocol=\"redis\",route=\"take\",status=\"4xx\"} 1",
+        "keymill_request_duration_seconds_count{protocol=\"redis\",route=\"other\"} 3",
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
