@@ -29,6 +29,7 @@ pub(super) mod page;
 mod params;
 pub(super) mod pieces;
 mod pool;
+mod preview;
 mod problem;
 pub(super) mod request_body;
 mod routes;
@@ -43,6 +44,7 @@ pub(super) mod tokens;
 mod used;
 #[cfg(feature = "cli")]
 pub(crate) mod views;
+mod web_page;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -366,7 +368,7 @@ impl Http {
 
     async fn ask_router(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
         check_encoding(request.uri())?;
-        let is_page = guard::is_page(request.uri().path());
+        let policy = guard::policy(request.uri().path());
         let can_repeat = request.method() == Method::GET;
         let (parts, body) = request.into_parts();
         // The body of a GET has no meaning, so it is not read.
@@ -380,7 +382,7 @@ impl Http {
         let room = pieces::room_for_strings(&self.state, &body.bytes).await?;
         let request = Request::from_parts(parts, AxumBody::from(body.bytes.clone()));
         let Ok(mut answer) = self.router.clone().oneshot(request).await;
-        guard::add(answer.headers_mut(), is_page);
+        guard::add(answer.headers_mut(), policy);
         let answer = answer.map(Either::Right);
         match room {
             Some(room) => Ok(pieces::sliced(&self.state, answer, room)),

@@ -18,7 +18,7 @@ use utoipa::OpenApi;
 
 use super::{Problem, State};
 use super::{advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
-use super::{space_changes, spaces, store, take, tokens, used};
+use super::{preview, space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
 /// The operations whose body is read as it comes.
@@ -41,6 +41,7 @@ const BODY_REQUIRED: [&str; 6] =
         spaces::list,
         spaces::show,
         spaces::put,
+        preview::post,
         space_changes::change,
         space_changes::grow,
         space_changes::seal,
