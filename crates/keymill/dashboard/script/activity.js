@@ -43,7 +43,7 @@ function present(space) {
   for (const instance of activity.instances.values()) {
     for (const [name, { counters, change, at }] of instance.spaces) {
       if ((space && name !== space) || Date.now() - at > FRESH_MS) continue;
-      sum.ready = (sum.ready || 0) + counters.ready;
+      sum.ready = (sum.ready || 0) + (space ? counters.ready : readyOf(counters));
       sum.failed += counters.failures;
       if (!change) continue;
       sum.rate = (sum.rate || 0) + change.rate;
@@ -54,6 +54,9 @@ function present(space) {
   }
   return { ...sum, p50: quantile(sum.counts, 0.5), p99: quantile(sum.counts, 0.99) };
 }
+
+// The keys that an instance has ready. Snowflake IDs are made when they are asked for, and would outnumber all others.
+const readyOf = counters => (counters.kind === "snowflake" ? 0 : counters.ready);
 
 // The latency below which a share of requests lies; within a bucket, they are taken to lie evenly.
 function quantile(counts, share) {

@@ -30,8 +30,8 @@ function makeChart(id, { lines, format, unit, readout }) {
     setAttribute(svg, "viewBox", `0 0 ${width} ${height}`);
     const { left, right, top, bottom } = CHART_MARGIN;
     const now = Date.now(), points = chart.points;
-    // It opens up from one minute to all of the time.
-    const span = Math.min(SPAN_MS, Math.max(60000, points.length ? now - points[0].at : 0));
+    // It opens up from a few seconds to all of the time.
+    const span = Math.min(SPAN_MS, Math.max(20000, points.length ? now - points[0].at : 0));
     const values = points.flatMap(point => lines.map(line => point[line.field] ?? 0));
     const max = roundUp(Math.max(0, ...values));
     const x = at => left + (width - left - right) * (1 - (now - at) / span);
@@ -92,9 +92,8 @@ function drawGrid(grid, { width, height, max, span, y, format }) {
     shape("line", { x1: left, x2: width - right, y1: y(value).toFixed(1), y2: y(value).toFixed(1) }),
     shape("text", { x: left - 8, y: (y(value) + 3.5).toFixed(1), "text-anchor": "end", text: value ? format(value) : "0" }),
   ]);
-  const minutes = Math.round(span / 60000);
   grid.replaceChildren(...across,
-    shape("text", { x: left, y: height - bottom + 15, text: `${minutes} min ago` }),
+    shape("text", { x: left, y: height - bottom + 15, text: `${durationText(span / 1000)} ago` }),
     shape("text", { x: width - right, y: height - bottom + 15, "text-anchor": "end", text: "now" }));
 }
 
@@ -108,7 +107,7 @@ function updateSpark(svg, points) {
   const [area, line] = svg.children;
   const some = points.slice(-60), max = Math.max(1e-9, ...some.map(point => point.rate));
   const y = rate => (SPARK.height - 2 - (SPARK.height - 5) * (rate / max)).toFixed(1);
-  const step = SPARK.width / 59, first = SPARK.width - step * (some.length - 1);
+  const step = SPARK.width / Math.max(9, some.length - 1), first = SPARK.width - step * (some.length - 1);
   const d = some.map((point, at) => `${at ? "L" : "M"}${(first + step * at).toFixed(1)} ${y(point.rate)}`).join("");
   setAttribute(line, "d", some.length > 1 ? d : "");
   setAttribute(area, "d", some.length > 1 ? `${d}V${SPARK.height}H${first.toFixed(1)}Z` : "");

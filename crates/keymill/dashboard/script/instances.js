@@ -57,22 +57,22 @@ function showInstances() {
 }
 
 function instanceRow({ id, host, pid, version, address, started_at }) {
-  const more = [`pid ${pid} on ${host}`, version, address].filter(Boolean).join(", ");
-  return make("tr", { title: `started ${timeFormat.format(new Date(started_at))}` },
-    make("th", { scope: "row" }, make("code", { text: id.slice(0, 12) }), make("span", { class: "soft", text: more })),
+  const more = [`started ${timeFormat.format(new Date(started_at))}`, `version ${version}`, address].filter(Boolean).join(", ");
+  return make("tr", { title: more },
+    make("th", { scope: "row" }, make("code", { text: id.slice(0, 12) }), make("span", { class: "soft", text: `${host}, pid ${pid}` })),
     cell("Heartbeats", {}, makeBeats(), make("span", { class: "soft" })),
-    cell("Keys ready", { class: "right" }), cell("Keys per second", { class: "right" }));
+    cell("Keys ready", { class: "right" }, make("b"), make("span", { class: "soft" })));
 }
 function updateInstanceRow(row, instance) {
-  const [, beats, ready, rate] = row.children, [state, words] = instance.state;
+  const [, beats, ready] = row.children, [state, words] = instance.state;
   setAttribute(row, "data-state", state);
   updateBeats(beats.firstChild, instances.beats.get(instance.id) || []);
   setText(beats.lastChild, words);
   const known = activity.instances.get(instance.id);
   const isFresh = known && Date.now() - known.answeredAt < 4 * FRESH_MS && state !== "stopped";
   const sum = pick => [...known.spaces.values()].reduce((total, space) => total + pick(space), 0);
-  setText(ready, isFresh ? compact(sum(space => space.counters.ready)) : "–");
-  setText(rate, isFresh ? rateText(sum(space => space.change?.rate || 0)) : "–");
+  setText(ready.firstChild, isFresh ? compact(sum(space => readyOf(space.counters))) : "–");
+  setText(ready.lastChild, isFresh ? `${rateText(sum(space => space.change?.rate || 0))} a second` : "");
   setAttribute(ready, "title", isFresh || state !== "live" ? "" : "Known once this instance has answered this page");
 }
 
@@ -82,11 +82,11 @@ async function pollLeases() {
   const found = (await Promise.all(names.map(recentLeases))).flat();
   found.sort((one, other) => Date.parse(other.granted_at) - Date.parse(one.granted_at));
   showState("leases", found.length ? null : "No lease yet. An instance leases keys when the first one is taken.");
-  sync(byId("leases-rows"), found.slice(0, 8), lease => `${lease.space}/${lease.lease}`, lease => make("tr", {},
+  sync(byId("leases-rows"), found.slice(0, 7), lease => `${lease.space}/${lease.lease}`, lease => make("tr", {},
     make("th", { scope: "row" }, make("a", { href: `#/keyspace/${encodeURIComponent(lease.space)}`, text: lease.space }), make("span", { class: "soft" })),
-    cell("Keys", { class: "right", text: leaseSize(lease) }), cell("Instance", {}, make("code", { text: lease.holder.id.slice(0, 12) })), cell("Granted", { class: "right" }, timeOf(lease.granted_at))),
+    cell("Keys", { class: "right", text: leaseSize(lease) }), cell("Granted", { class: "right" }, timeOf(lease.granted_at))),
   (row, lease) => {
-    setText(row.firstChild.lastChild, leaseState(lease));
+    setText(row.firstChild.lastChild, `${leaseState(lease)}, ${lease.holder.id.slice(0, 6)}`);
     setText(row.lastChild.firstChild, agoText(lease.granted_at));
   });
 }

@@ -79,7 +79,8 @@ function showActivity() {
   latencyChart ??= makeChart("latency-chart", { lines: [{ field: "p50", class: "one", name: "median" }, { field: "p99", class: "other", name: "99th percentile" }], format: latencyText, unit: "", readout: "latency-readout" });
   const figures = present(keyspace.name), points = seriesOf(keyspace.name);
   setText(byId("space-rate"), rateText(figures.rate ?? keyspace.view?.rate));
-  byId("space-latency").replaceChildren(latencyText(figures.p50), make("span", { class: "soft", text: " median" }), "   ", latencyText(figures.p99), make("span", { class: "soft", text: " 99th percentile" }));
+    const figure = (className, value, name) => make("span", { class: "whole" }, make("span", { class: `key-line ${className}` }), latencyText(value), make("span", { class: "soft", text: ` ${name}` }));
+  byId("space-latency").replaceChildren(figure("", figures.p50, "median"), " ", figure("other", figures.p99, "99th percentile"));
   const why = activity.isThere ? undefined : "This server does not report it";
   rateChart.show(points, activity.isThere ? undefined : "Figures come every ten seconds from this server");
   latencyChart.show(points, points.length > 1 ? "No requests in the last minutes" : why);

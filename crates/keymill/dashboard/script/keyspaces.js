@@ -1,6 +1,6 @@
 // The list of keyspaces: the busiest first, a filter, and no more rows than can be read.
 
-const ROWS = 12;
+const ROWS = matchMedia("(max-width: 46rem)").matches ? 6 : 12;
 const keyspaces = { all: new Map(), order: [], shown: ROWS, error: null, isLoaded: false };
 
 function setUpKeyspaces() {
@@ -130,7 +130,7 @@ function showTotals() {
   totalChart.show(points, activity.isThere ? undefined : "Figures come every ten seconds from this server");
   setText(byId("tile-p50"), latencyText(now.p50));
   setText(byId("tile-p99"), latencyText(now.p99));
-  const ready = now.ready ?? [...keyspaces.all.values()].reduce((sum, space) => sum + Number(space.at_hand), 0);
+  const ready = now.ready ?? [...keyspaces.all.values()].reduce((sum, space) => sum + readyOf({ kind: space.kind, ready: Number(space.at_hand) }), 0);
   setText(byId("tile-ready"), compact(ready));
   setText(byId("tile-failures"), activity.isThere ? compact(now.failed) : "–");
 }

@@ -26,7 +26,7 @@ function updateBar(svg, { leased, named, capacity }) {
 
 // A keyspace on a scale of powers of ten: every step to the right is a thousand times as many keys.
 function drawScale(container, { leased, named, capacity }) {
-  const width = Math.max(260, container.clientWidth), height = 104, left = 6, right = 6, top = 34, thick = 26;
+  const width = Math.max(260, container.clientWidth), height = 86, left = 1, right = 1, top = 34, thick = 26;
   const exponent = Math.max(1, Math.log10(capacity));
   const x = value => left + (width - left - right) * (value > 1 ? Math.min(1, Math.log10(value) / exponent) : 0);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, class: "scale", role: "img", focusable: "false" },

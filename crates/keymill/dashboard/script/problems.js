@@ -51,9 +51,10 @@ function problemCard(problem) {
   const space = problem.space && keyspaces.all.get(problem.space);
   const length = space ? Number(space.grown?.at(-1) ?? space.length) + 1 : "N";
   const line = named ? named[1] : command.replace("SPACE", problem.space || "NAME").replace("LENGTH", length);
-  const where = problem.space ? [" ", make("a", { href: `#/keyspace/${encodeURIComponent(problem.space)}`, text: problem.space })] : [];
+  const where = problem.space ? [make("a", { href: `#/keyspace/${encodeURIComponent(problem.space)}`, text: problem.space }), ": "] : [];
+  const words = problem.title || title;
   return make("article", { class: `problem ${problem.isWarning ? "warning" : "failure"}` },
-    make("h2", {}, problem.title || title, ...where),
+    make("h2", {}, ...where, where.length ? words.charAt(0).toLowerCase() + words.slice(1) : words),
     make("p", {}, ...prose(sentence(problem.detail)), " ", ...prose(advice)),
     line ? make("div", { class: "mend" }, make("code", { text: line }), copyButton(line, "the command")) : null);
 }

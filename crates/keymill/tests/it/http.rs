@@ -24,6 +24,7 @@ pub(crate) mod rights;
 mod spaces;
 mod take;
 mod tokens;
+mod web_page;
 
 use std::net::SocketAddr;
 use std::time::Duration;
