@@ -116,3 +116,20 @@ test("a session whose token is revoked ends with the form", async () => {
   await says(page, "#view-sign-in h1", /Sign in/);
   await page.end();
 });
+
+test("the first token signs in whoever creates it, and its text stays", async () => {
+  const fresh = await serve();
+  const page = await open(browser, `${fresh.url}/#/tokens`);
+  await says(page, "#tokens-state", /No tokens/);
+  await says(page, "#token-first", /first token/);
+  await page.locator("#token-form [name=name]").fill("boss");
+  await page.locator("#token-form [value=admin]").check();
+  await page.getByRole("button", { name: "Create token" }).click();
+  await says(page, "#token-result .secret", /^km_/);
+  await says(page, "#session-name", /boss/);
+  await says(page, "#tokens-rows", /admin:\*/);
+  await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 11000)));
+  await says(page, "#token-result .secret", /^km_/);
+  await page.end();
+  await fresh.stop();
+});

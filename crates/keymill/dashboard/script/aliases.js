@@ -14,7 +14,7 @@ function openAliases(space) {
   byId("aliases-more").hidden = true;
   showState("aliases", "Loading…");
   if (keyspaces.all.get(space)?.kind === "uuid") return;
-  loadAliases(null).catch(error => aliases.space === space && showState("aliases", error.status === 401 ? null : make("div", { class: "note bad" }, ...refusalNote(error))));
+  loadAliases(null).catch(error => aliases.space === space && showState("aliases", make("div", { class: "note bad" }, ...refusalNote(error))));
 }
 
 async function loadAliases(after) {

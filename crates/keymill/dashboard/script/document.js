@@ -57,8 +57,8 @@ function say(text) {
 }
 
 // A button that copies a text.
-function copyButton(text, what) {
-  const button = make("button", { type: "button", class: "copy", "aria-label": `Copy ${what}`, text: "Copy" });
+function copyButton(text, what, label = "Copy") {
+  const button = make("button", { type: "button", class: "copy", "aria-label": `Copy ${what}`, text: label });
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -67,7 +67,7 @@ function copyButton(text, what) {
     } catch {
       button.textContent = "Select it";
     }
-    setTimeout(() => (button.textContent = "Copy"), 1500);
+    setTimeout(() => (button.textContent = label), 1500);
   });
   return button;
 }

@@ -82,11 +82,11 @@ async function pollLeases() {
   const found = (await Promise.all(names.map(recentLeases))).flat();
   found.sort((one, other) => Date.parse(other.granted_at) - Date.parse(one.granted_at));
   showState("leases", found.length ? null : "No lease yet. An instance leases keys when the first one is taken.");
-  sync(byId("leases-rows"), found.slice(0, 7), lease => `${lease.space}/${lease.lease}`, lease => make("tr", {},
-    make("th", { scope: "row" }, make("a", { href: `#/keyspace/${encodeURIComponent(lease.space)}`, text: lease.space }), make("span", { class: "soft" })),
-    cell("Keys", { class: "right", text: leaseSize(lease) }), cell("Granted", { class: "right" }, timeOf(lease.granted_at))),
+  sync(byId("leases-rows"), found.slice(0, 6), lease => `${lease.space}/${lease.lease}`, lease => make("tr", {},
+    make("th", { scope: "row" }, make("a", { href: `#/keyspace/${encodeURIComponent(lease.space)}`, text: lease.space })),
+    cell("Keys", { class: "right", text: leaseSize(lease) }), cell("Instance", {}, make("code", { text: lease.holder.id.slice(0, 12) })), cell("State", {}), cell("Granted", { class: "right" }, timeOf(lease.granted_at))),
   (row, lease) => {
-    setText(row.firstChild.lastChild, `${leaseState(lease)}, ${lease.holder.id.slice(0, 6)}`);
+    setText(row.children[3], leaseState(lease));
     setText(row.lastChild.firstChild, agoText(lease.granted_at));
   });
 }

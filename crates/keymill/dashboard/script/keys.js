@@ -38,7 +38,7 @@ function showKeys(place, space, keys, said) {
     ...(keys.length > 1 ? [make("div", { class: "buttons" }, keys.length > shown.length ? make("span", { class: "soft", text: `and ${exact(keys.length - shown.length)} more` }) : null, copyAll(keys))] : []));
 }
 function copyAll(keys) {
-  const button = copyButton(keys.join("\n"), `all ${plural(keys.length, "key")}`);
+  const button = copyButton(keys.join("\n"), `all ${plural(keys.length, "key")}`, "Copy all");
   button.className = "";
   return button;
 }

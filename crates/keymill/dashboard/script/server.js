@@ -81,6 +81,7 @@ function refusalNote(error) {
     console.error(error);
     return [`This page has made a mistake: ${error.message}`];
   }
+  if (error.status === 401) return ["This needs a token. Sign in with one that allows it."];
   if (error.status === 403 && error.code === "forbidden") {
     const who = server.session.token ? `Your token \`${server.session.token}\`` : "A caller without a token";
     const need = error.need || "another right";
@@ -91,6 +92,5 @@ function refusalNote(error) {
   return [...prose(/[.!?]$/.test(text) ? text : `${text}.`), ...more];
 }
 function showRefusal(place, error) {
-  if (error instanceof Refusal && error.status === 401) return place.replaceChildren();
   note(place, "bad", ...refusalNote(error));
 }

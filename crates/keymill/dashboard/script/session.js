@@ -11,18 +11,21 @@ async function loadSession() {
 }
 
 function showSession() {
-  const { token, needs_token } = server.session;
+  const { token, needs_token, allow } = server.session;
   byId("session").hidden = !token;
   setText(byId("session-name"), token || "");
-  server.isSignInNeeded = Boolean(needs_token && !token && !server.session.allow?.length);
+  // Callers without a token may have some rights.
+  byId("sign-in-link").hidden = !needs_token || Boolean(token);
+  server.isSignInNeeded = Boolean(needs_token && !token && !allow.length);
 }
 
 // A call was refused for lack of a token.
 function needSignIn() {
-  if (server.isSignInNeeded) return;
-  server.isSignInNeeded = true;
+  const { token, needs_token, allow } = server.session;
+  // Who may do something without a token is told about the rest where it is refused.
+  if (server.isSignInNeeded || (needs_token && !token && allow.length)) return;
   server.session = { needs_token: true, token: null, allow: [], expires_at: null };
-  byId("session").hidden = true;
+  showSession();
   showRoute();
 }
 
@@ -38,6 +41,10 @@ function setUpSession() {
     place.replaceChildren();
     showSession();
     server.isSignInNeeded = false;
+    showRoute();
+  });
+  byId("sign-in-link").addEventListener("click", () => {
+    server.isSignInNeeded = true;
     showRoute();
   });
   byId("sign-out").addEventListener("click", async () => {

@@ -68,8 +68,13 @@ async function createToken(data, place) {
   const made = await call("POST", "/v1/tokens", { body, need: "admin:*" });
   byId("token-form").reset();
   showText(place, made);
-  if (!tokens.required) note(byId("tokens-result"), "", "Callers need a token now, and so does this page. Copy the text first, then sign in with it.");
-  else await pollTokens();
+  if (!tokens.required) {
+    // From now on this page needs one as well: without it, the text would be gone with the view.
+    server.session = await call("POST", "/v1/session", { body: { token: made.token } });
+    showSession();
+    note(byId("tokens-result"), "", "Callers need a token from now on. You are signed in with this one.");
+  }
+  await pollTokens();
 }
 
 async function rotateToken(name) {
