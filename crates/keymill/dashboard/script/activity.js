@@ -41,8 +41,9 @@ function learnActivity(answer) {
 function present(space) {
   const sum = { rate: null, requests: 0, failures: 0, counts: [], ready: null, failed: 0 };
   for (const instance of activity.instances.values()) {
-    for (const [name, { counters, change, at }] of instance.spaces) {
-      if ((space && name !== space) || Date.now() - at > FRESH_MS) continue;
+    const asked = space ? [instance.spaces.get(space)].filter(Boolean) : instance.spaces.values();
+    for (const { counters, change, at } of asked) {
+      if (Date.now() - at > FRESH_MS) continue;
       sum.ready = (sum.ready || 0) + (space ? counters.ready : readyOf(counters));
       sum.failed += counters.failures;
       if (!change) continue;

@@ -38,19 +38,21 @@ function showProblems() {
   place.hidden = !all.length;
   const shown = all.slice(0, 6), more = all.length - shown.length;
   sync(place, [...shown, ...(more > 0 ? [{ code: "more", detail: `and ${plural(more, "more problem")}` }] : [])],
-    problem => `${problem.code} ${problem.space || ""} ${problem.detail}`, problemCard);
+    problem => `${problem.code} ${problem.space || ""} ${problem.detail} ${commandFor(problem)}`, problemCard);
   server.problemCount = all.length;
   showPulse();
 }
 
+// The command that mends a problem. What the server says may name the very one.
+function commandFor(problem) {
+  const named = problem.detail.match(/`(keymill [^`]+)`/), space = keyspaces.all.get(problem.space);
+  const length = space ? Number(space.grown?.at(-1) ?? space.length) + 1 : "N";
+  return named ? named[1] : remedyOf(problem.code).command.replace("SPACE", problem.space || "NAME").replace("LENGTH", length);
+}
+
 function problemCard(problem) {
   if (problem.code === "more") return make("p", { class: "soft", text: problem.detail });
-  const { title, advice, command } = remedyOf(problem.code);
-  // What the server says may name the very command.
-  const named = problem.detail.match(/`(keymill [^`]+)`/);
-  const space = problem.space && keyspaces.all.get(problem.space);
-  const length = space ? Number(space.grown?.at(-1) ?? space.length) + 1 : "N";
-  const line = named ? named[1] : command.replace("SPACE", problem.space || "NAME").replace("LENGTH", length);
+  const { title, advice } = remedyOf(problem.code), line = commandFor(problem);
   const where = problem.space ? [make("a", { href: `#/keyspace/${encodeURIComponent(problem.space)}`, text: problem.space }), ": "] : [];
   const words = problem.title || title;
   return make("article", { class: `problem ${problem.isWarning ? "warning" : "failure"}` },

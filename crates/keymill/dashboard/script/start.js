@@ -88,6 +88,8 @@ function poll() {
     Object.assign(task, { isRunning: true, due: Date.now() + task.every });
     // What is refused is shown where it belongs; a server that does not answer, in the banner.
     task.run().catch(error => {
+      // A right that is missing will not be there in two seconds.
+      if (error.status === 403) task.due = Date.now() + POLL_RARE_MS;
       if (!(error instanceof Refusal || error instanceof Unreachable)) console.error(error);
     }).finally(() => (task.isRunning = false));
   }

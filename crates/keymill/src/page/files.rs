@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 pub struct PageFile {
     /// Where it is.
     path: &'static str,
+    /// What it is, for browsers.
     pub content_type: &'static str,
+    /// What is in it.
     pub text: &'static str,
     /// Tells one content from another.
     pub tag: String,
