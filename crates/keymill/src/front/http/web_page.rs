@@ -49,8 +49,8 @@ fn answer(
 ) -> Response {
     let tag = format!("\"{tag}\"");
     let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
-    let is_known =
-        known.is_some_and(|known| known.split(',').any(|it| it.trim().trim_start_matches("W/") == tag));
+    let is_known = known
+        .is_some_and(|known| known.split(',').any(|it| it.trim().trim_start_matches("W/") == tag));
     let mut answer =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
     let headers = answer.headers_mut();

@@ -67,13 +67,16 @@ async fn the_page_needs_nothing_that_its_policy_forbids_and_no_other_host() {
     let instance = Instance::start().await;
     let page = instance.call("GET", "/").await.body;
     assert_eq!(page.matches("<script").count(), 1, "an inline script would not run");
-    for inline in ["<style", " style=", " onclick=", " onload=", "javascript:", "<base", "{{", "{%"] {
+    for inline in ["<style", " style=", " onclick=", " onload=", "javascript:", "<base", "{{", "{%"]
+    {
         assert!(!page.contains(inline), "{inline}");
     }
     let style = instance.call("GET", "/page/style.css").await.body;
     assert!(!style.contains("url(") && !style.contains("@import"));
     let script = instance.call("GET", "/page/script.js").await.body;
-    for inline in ["eval(", "new Function", "innerHTML", "insertAdjacentHTML", ".style.", "document.write"] {
+    for inline in
+        ["eval(", "new Function", "innerHTML", "insertAdjacentHTML", ".style.", "document.write"]
+    {
         assert!(!script.contains(inline), "{inline}");
     }
     let hosts = [&page, &style, &script].into_iter().flat_map(|text| text.split("://").skip(1));
@@ -99,10 +102,18 @@ async fn a_preview_has_keys_like_those_of_the_keyspace() {
     for (settings, capacity, pattern) in [
         (json!({}), json!(3_521_614_606_208_u64), "xxxxxxx"),
         (json!({"kind": "sequential", "length": 3, "alphabet": "decimal"}), json!(1_000), "xxx"),
-        (json!({"alphabet": "hex", "length": 8, "prefix": "a_", "group": 4}), json!(4_294_967_296_u64), "a_xxxx-xxxx"),
+        (
+            json!({"alphabet": "hex", "length": 8, "prefix": "a_", "group": 4}),
+            json!(4_294_967_296_u64),
+            "a_xxxx-xxxx",
+        ),
         (json!({"kind": "pooled", "check": true}), json!(3_521_614_606_208_u64), "xxxxxxxx"),
         (json!({"kind": "digest", "length": 9}), json!("13537086546263552"), "xxxxxxxxx"),
-        (json!({"kind": "uuid"}), json!("5316911983139663491615228241121378304"), "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
+        (
+            json!({"kind": "uuid"}),
+            json!("5316911983139663491615228241121378304"),
+            "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+        ),
     ] {
         let preview = preview(&instance, &settings).await.json();
         assert_eq!(preview["capacity"], capacity, "{settings}");
@@ -143,7 +154,8 @@ async fn a_preview_refuses_what_the_keyspace_would_be_refused_for_and_changes_no
         json!({"lease_size_min": 0}),
         json!({"color": "red"}),
     ] {
-        let (refused, created) = (preview(&instance, &settings).await, instance.put("it", &settings).await);
+        let (refused, created) =
+            (preview(&instance, &settings).await, instance.put("it", &settings).await);
         assert_eq!(refused.status, 400, "{settings}: {}", refused.body);
         assert_eq!(refused.json()["detail"], created.json()["detail"], "{settings}");
     }
