@@ -59,15 +59,21 @@ function say(text) {
 // A button that copies a text.
 function copyButton(text, what, label = "Copy") {
   const button = make("button", { type: "button", class: "copy", "aria-label": `Copy ${what}`, text: label });
+  const show = (word, name) => {
+    button.textContent = word;
+    button.setAttribute("aria-label", name);
+  };
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
+      show("Copied", `Copied ${what}`);
       say(`Copied ${what}`);
     } catch {
-      button.textContent = "Select it";
+      // Without TLS, browsers forbid it.
+      show("Select it", `Select it: ${what} cannot be copied here`);
+      getSelection().selectAllChildren(button.parentElement.querySelector("code") || button);
     }
-    setTimeout(() => (button.textContent = label), 1500);
+    setTimeout(() => show(label, `Copy ${what}`), 1500);
   });
   return button;
 }
