@@ -119,7 +119,7 @@ each("aliases are added, refused and removed", async page => {
   await page.inspect("alias-dialog");
   await page.locator("#ask-yes").click();
   await says(page, "#alias-result", /is removed/);
-  assert.ok(!(await page.locator("#aliases-rows").textContent()).includes(alias));
+  await page.waitForFunction(alias => !document.querySelector("#aliases-rows").textContent.includes(alias), alias);
 });
 
 each("a pool shows its level and is filled with progress", async page => {
