@@ -10,6 +10,7 @@
 //! - `cli`, `config`: the command line and the settings.
 //! - `server`: the accept loop and the orderly end.
 //! - `front`: protocols, and only protocols.
+//! - `page`: the web page.
 //! - `access`: who may do what: tokens, rights, limits.
 //! - `metrics`: what is counted.
 
@@ -23,5 +24,7 @@ pub mod config;
 pub mod front;
 #[cfg(feature = "http")]
 pub mod metrics;
+#[cfg(feature = "http")]
+pub mod page;
 #[cfg(feature = "http")]
 pub mod server;

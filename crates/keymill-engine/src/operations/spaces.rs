@@ -69,6 +69,22 @@ impl Service {
             Err(ServiceError::UnknownSpace(_)) => {}
             Err(error) => return Err(error),
         }
+        let new = self.new_space(name, wanted)?;
+        if inner.require_existing {
+            return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
+        }
+        match inner.fence.create(&new).await? {
+            Created::Made(record) => Ok(Ensured { made: true, tuned: false, record }),
+            Created::Exists(record) => self.existing(record, wanted).await,
+        }
+    }
+
+    /// A space as it would be made: everything that can be refused without asking the store is refused.
+    pub(super) fn new_space(
+        &self,
+        name: &str,
+        wanted: &SpaceSpec,
+    ) -> Result<NewSpace, ServiceError> {
         let (definition, tuning) = (wanted.definition(), wanted.tuning_over(&Tuning::default()));
         tuning.check()?;
         definition.check()?;
@@ -86,19 +102,12 @@ impl Service {
             return Err(bad_start(format!("is {start}: the keyspace has only {capacity} keys")));
         }
         if let Some(timeline) = definition.timeline()? {
-            check_time(timeline, inner.clock.now_ms())?;
+            check_time(timeline, self.inner.clock.now_ms())?;
         }
         self.check_store_can(definition.kind, &tuning)?;
-        if inner.require_existing {
-            return Err(ServiceError::NotExisting(format!("the keyspace `{name}`")));
-        }
         let fingerprint = definition.fingerprint(name, self.master_for(name)?);
         let name = name.to_owned();
-        let new = NewSpace { name, definition, tuning, fingerprint, capacity, start };
-        match inner.fence.create(&new).await? {
-            Created::Made(record) => Ok(Ensured { made: true, tuned: false, record }),
-            Created::Exists(record) => self.existing(record, wanted).await,
-        }
+        Ok(NewSpace { name, definition, tuning, fingerprint, capacity, start })
     }
 
     /// The names of all spaces.

@@ -72,14 +72,14 @@ impl Reached {
         self.admin.as_ref().map(|endpoint| self.url(endpoint))
     }
 
-    /// Where the documentation is; a Unix socket has no URL.
-    fn docs(&self) -> Option<String> {
+    /// Where a page is; a Unix socket has no URL.
+    fn page(&self, path: &str) -> Option<String> {
         let mut endpoints = match &self.admin {
             Some(admin) => std::slice::from_ref(admin).iter(),
             None => self.public.iter(),
         };
         let found = endpoints.find(|endpoint| matches!(endpoint, Endpoint::Tcp(_)))?;
-        Some(format!("{}/docs", self.url(found)))
+        Some(format!("{}{path}", self.url(found)))
     }
 
     /// A command that takes a key; the path has a query where one is given.
@@ -169,8 +169,8 @@ fn greeting(
         line("redis", url);
         is_unspecified(endpoint).then(|| line("", everywhere(endpoint)));
     }
-    if let Some(docs) = reached.docs() {
-        line("docs", docs);
+    for (name, path) in [("page", "/"), ("docs", "/docs")] {
+        reached.page(path).into_iter().for_each(|url| line(name, url));
     }
     line("access", reached.access_in_words());
     let other = records.first().filter(|_| !records.iter().any(|it| it.name == default_space));
@@ -218,15 +218,15 @@ mod tests {
         };
         let plain = reached(vec![unix(), tcp()], None, false);
         assert_eq!(plain.urls(), ["unix:/run/k", "http://127.0.0.1:80"]);
-        assert_eq!(plain.docs().unwrap(), "http://127.0.0.1:80/docs");
+        assert_eq!(plain.page("/docs").unwrap(), "http://127.0.0.1:80/docs");
         assert_eq!(plain.redis_urls(), ["redis://127.0.0.1:80", "unix:/run/k"]);
         assert_eq!(plain.curl(None), "curl http://127.0.0.1:80/get-key");
         assert_eq!(plain.curl(Some("space=a")), "curl 'http://127.0.0.1:80/get-key?space=a'");
         let socket = reached(vec![unix()], Some(tcp()), true);
         assert_eq!(socket.curl(None), "curl --unix-socket /run/k http://localhost/get-key");
-        assert_eq!(socket.docs().unwrap(), "https://127.0.0.1:80/docs");
+        assert_eq!(socket.page("/docs").unwrap(), "https://127.0.0.1:80/docs");
         assert_eq!(socket.redis_urls()[0], "rediss://127.0.0.1:80");
-        assert_eq!(reached(vec![tcp()], Some(unix()), false).docs(), None);
+        assert_eq!(reached(vec![tcp()], Some(unix()), false).page("/docs"), None);
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
             let public = vec![Endpoint::Tcp(listens.parse().unwrap())];
             let reached = reached(public, None, false, who(true));
             assert_eq!(reached.urls(), [opens]);
-            assert_eq!(reached.docs().unwrap(), format!("{opens}/docs"));
+            assert_eq!(reached.page("/docs").unwrap(), format!("{opens}/docs"));
             assert!(reached.curl(None).ends_with(&format!(" {opens}/get-key")));
             // Other instances are told where it listens.
             assert_eq!(reached.address(), listens);

@@ -32,6 +32,7 @@ pub(super) mod page;
 mod params;
 pub(super) mod pieces;
 mod pool;
+mod preview;
 mod problem;
 pub(super) mod request_body;
 mod routes;
@@ -47,6 +48,7 @@ pub(super) mod tokens;
 mod used;
 #[cfg(feature = "cli")]
 pub(crate) mod views;
+mod web_page;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -400,7 +402,7 @@ impl Http {
 
     async fn ask_router(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
         check_encoding(request.uri())?;
-        let is_page = guard::is_page(request.uri().path());
+        let policy = guard::policy(request.uri().path());
         let can_repeat = request.method() == Method::GET;
         let is_session = request.uri().path() == "/v1/session";
         let seen = is_session.then(|| session::Seen::of(&self.state, &self.origin, &request));
@@ -419,7 +421,7 @@ impl Http {
         let room = pieces::room_for_strings(&self.state, &body.bytes).await?;
         let request = Request::from_parts(parts, AxumBody::from(body.bytes.clone()));
         let Ok(mut answer) = self.router.clone().oneshot(request).await;
-        guard::add(answer.headers_mut(), is_page);
+        guard::add(answer.headers_mut(), policy);
         let answer = answer.map(Either::Right);
         match room {
             Some(room) => Ok(pieces::sliced(&self.state, answer, room)),

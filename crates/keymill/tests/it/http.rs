@@ -28,6 +28,7 @@ pub(crate) mod sessions;
 mod spaces;
 mod take;
 mod tokens;
+mod web_page;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `/docs` and `/`: the description of the HTTP interface, for people. Programs read `/openapi.json`.
+//! `/docs`: the description of the HTTP interface, for people. Programs read `/openapi.json`.
 //!
 //! The page shows the operations with a script that reads `/openapi.json`; the table of error codes is put in here, so
 //! that it is shown without a script as well. Page, stylesheet and script are part of the binary. They load nothing
@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use axum::response::{IntoResponse, Redirect};
+use axum::response::IntoResponse;
 use hyper::header;
 
 use super::codes::{CODES, Entry};
@@ -27,10 +27,6 @@ pub(super) async fn style() -> impl IntoResponse {
 
 pub(super) async fn script() -> impl IntoResponse {
     file("text/javascript; charset=utf-8", include_str!("../../../dashboard/docs.js"))
-}
-
-pub(super) async fn home() -> Redirect {
-    Redirect::to("/docs")
 }
 
 /// A part of the page. Another version of the server may have another one, so browsers revalidate it each time.

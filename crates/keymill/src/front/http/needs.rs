@@ -43,6 +43,8 @@ pub(super) fn of<'a>(
         "/metrics" | "/v1/spaces" | "/v1/leases" | "/v1/instances" | "/v1/store" => {
             return all(Right::Read);
         }
+        // It changes nothing, and shows no more than a keyspace does.
+        "/v1/preview" => return all(Right::Read),
         // An import makes the keyspace that its file names.
         "/v1/acts" | "/v1/import" => return all(Right::Admin),
         "/v1/activity" => {
@@ -55,7 +57,7 @@ pub(super) fn of<'a>(
         }
         _ => {}
     }
-    if path.starts_with("/docs/") {
+    if path.starts_with("/docs/") || path.starts_with("/page/") {
         return Need::Page;
     }
     if path == "/v1/tokens" || path.starts_with("/v1/tokens/") {
@@ -93,6 +95,7 @@ mod tests {
             ("GET", "/", None, Need::Page),
             ("GET", "/docs", None, Need::Page),
             ("GET", "/docs/script.js", None, Need::Page),
+            ("GET", "/page/script.js", None, Need::Page),
             ("GET", "/openapi.json", None, Need::Page),
             ("GET", "/v1/session", None, Need::Session),
             ("POST", "/v1/session", None, Need::Session),
@@ -102,6 +105,7 @@ mod tests {
             ("GET", "/v1/spaces", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/leases", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/instances", None, Need::Right(Right::Read, None)),
+            ("POST", "/v1/preview", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/acts", None, Need::Right(Right::Admin, None)),
             ("GET", "/v1/tokens", None, Need::Right(Right::Admin, None)),
             ("POST", "/v1/tokens", None, Need::Right(Right::Admin, None)),

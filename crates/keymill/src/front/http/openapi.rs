@@ -20,7 +20,7 @@ use super::{Problem, State};
 use super::{
     activity, advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool,
 };
-use super::{session, space_changes, spaces, store, take, tokens, used};
+use super::{preview, session, space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
 /// The operations whose body is read as it comes.
@@ -50,6 +50,7 @@ const BODY_REQUIRED: [&str; 7] = [
         spaces::list,
         spaces::show,
         spaces::put,
+        preview::post,
         space_changes::change,
         space_changes::grow,
         space_changes::seal,

@@ -10,7 +10,7 @@ use super::{State, problem};
 use super::{
     activity, aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool,
 };
-use super::{session, space_changes, spaces, store, tokens, used};
+use super::{preview, session, space_changes, spaces, store, tokens, used, web_page};
 
 /// All routes that are not answered by hand.
 pub(super) fn router(state: State) -> Router {
@@ -39,6 +39,7 @@ pub(super) fn router(state: State) -> Router {
         .route("/v1/spaces/{space}/bounds", get(key_bounds::show))
         .route("/v1/spaces/{space}/export", post(moving::export))
         .route("/v1/import", post(problem::method_not_allowed))
+        .route("/v1/preview", post(preview::post))
         .route("/v1/store", get(store::show))
         .route("/v1/activity", get(activity::list))
         .route("/v1/leases", get(audit::leases))
@@ -57,7 +58,10 @@ pub(super) fn router(state: State) -> Router {
         .route("/docs", get(docs::page))
         .route("/docs/style.css", get(docs::style))
         .route("/docs/script.js", get(docs::script))
-        .route("/", get(docs::home))
+        .route("/", get(web_page::home))
+        .route("/page/style.css", get(web_page::style))
+        .route("/page/script.js", get(web_page::script))
+        .route("/page/mark.svg", get(web_page::mark))
         .route("/v1/{*rest}", any(problem::not_found))
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)

@@ -35,6 +35,7 @@ fn the_greeting_tells_who_may_do_what_and_an_address_that_can_be_opened() {
         "  redis      redis://127.0.0.1:",
         "  listening  http://127.0.0.1:",
         "on every address of this machine (0.0.0.0:",
+        "  page       http://127.0.0.1:",
         "  docs       http://127.0.0.1:",
         "  access     no tokens: whoever reaches it may do everything",
         "  curl http://127.0.0.1:",

@@ -28,7 +28,7 @@ async fn the_description_is_one_that_clients_can_be_generated_from() {
             assert_eq!(has_header, ["429", "503"].contains(&status.as_str()), "{id} {status}");
         }
     }
-    assert_eq!(ids.len(), 39, "{ids:?}");
+    assert_eq!(ids.len(), 41, "{ids:?}");
     check_references(&api, &api);
     let problem = &api["components"]["schemas"]["Problem"];
     for field in ["code", "status", "title", "detail", "held_elsewhere", "differences"] {

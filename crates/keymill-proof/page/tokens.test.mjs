@@ -1,0 +1,135 @@
+// The page of a server with tokens: signing in, creating, rotating and revoking them, and what a small token may not.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { LOOKS, launch, open, says } from "./browser.mjs";
+import { furnish, load, serve } from "./server.mjs";
+
+let server, browser, admin, small, rest;
+before(async () => {
+  server = await serve();
+  browser = await launch();
+  admin = server.command("token", "create", "admin", "--allow", "admin:*");
+  small = server.command("token", "create", "small", "--allow", "take:links", "--allow", "read:links");
+  // The server learns of them with a heartbeat, or when one is used.
+  for (let tries = 0; ; tries++) {
+    const answer = await fetch(`${server.url}/v1/spaces`);
+    if (answer.status === 401) break;
+    assert.ok(tries < 100, "tokens are not asked for");
+    await new Promise(resolve => setTimeout(resolve, 100));
+  }
+  await furnish(server, admin);
+  rest = load(server, ["links"], admin);
+});
+after(async () => {
+  await rest?.();
+  await browser?.close();
+  await server?.stop();
+});
+
+async function signIn(page, token) {
+  await page.locator("#sign-in-token").fill(token);
+  await page.locator("#sign-in-token").press("Enter");
+}
+
+for (const look of LOOKS) {
+  test(`a token signs in, shows live figures, and signs out, ${look.width} pixels, ${look.colorScheme}`, async () => {
+    const page = await open(browser, `${server.url}/`, look);
+    await says(page, "#view-sign-in h1", /Sign in/);
+    assert.equal(await page.locator("#view-overview").isVisible(), false);
+    await page.inspect("sign-in");
+    page.expectRefusals(401);
+    await signIn(page, "km_wrong");
+    await says(page, "#sign-in-result", /token/i);
+    await signIn(page, admin);
+    await says(page, "#session-name", /admin/);
+    await says(page, "#total-rate", /^[1-9]/);
+    assert.equal(await page.evaluate(() => document.cookie), "", "no script sees the session");
+    await page.inspect("signed-in");
+    await page.reload();
+    await says(page, "#session-name", /admin/);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await says(page, "#view-sign-in h1", /Sign in/);
+    await page.end();
+  });
+
+  test(`tokens are created, shown once, rotated and revoked, ${look.width} pixels, ${look.colorScheme}`, async () => {
+    const page = await open(browser, `${server.url}/#/tokens`, look), name = `shop-${look.width}-${look.colorScheme}`;
+    await signIn(page, admin);
+    await says(page, "#tokens-rows", /admin:\*/);
+    await page.locator("#token-form [name=name]").fill(name);
+    await page.getByRole("button", { name: "Create token" }).click();
+    await says(page, "#token-result", /at least one right/);
+    await page.locator("#token-form [value=take]").check();
+    await page.locator("#token-form [name=spaces]").fill("links, coupons");
+    await page.locator("#token-form [name=rate]").fill("500");
+    await page.getByRole("button", { name: "Create token" }).click();
+    await says(page, "#token-result .secret", /^km_/);
+    const text = await page.locator("#token-result .secret").textContent();
+    await page.getByRole("button", { name: "Copy the token" }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
+    await server.ask("POST", "/v1/spaces/links/keys", {}, text);
+    await says(page, "#tokens-rows", new RegExp(name));
+    await says(page, "#tokens-rows", /take:links,coupons/);
+    await page.inspect("tokens");
+    await page.reload();
+    await says(page, "#tokens-rows", new RegExp(name));
+    assert.ok(!(await page.content()).includes(text), "its text is shown once");
+    await page.getByRole("button", { name: `Rotate ${name}` }).click();
+    await page.locator("#ask-yes").click();
+    await says(page, "#tokens-result .secret", /^km_/);
+    assert.notEqual(await page.locator("#tokens-result .secret").textContent(), text);
+    await page.getByRole("button", { name: `Revoke ${name}` }).click();
+    await page.locator("#ask-no").click();
+    await server.ask("POST", "/v1/spaces/links/keys", {}, text);
+    await page.getByRole("button", { name: `Revoke ${name}` }).click();
+    await page.locator("#ask-yes").click();
+    await says(page, "#tokens-result", /is revoked/);
+    await assert.rejects(server.ask("POST", "/v1/spaces/links/keys", {}, text), /401/);
+    await says(page, "#acts-rows", /tokens/);
+    await page.end();
+  });
+
+  test(`a small token is told which right it lacks, and can do what it may, ${look.width} pixels, ${look.colorScheme}`, async () => {
+    const page = await open(browser, `${server.url}/`, { ...look, refusals: [403] });
+    await signIn(page, small);
+    await says(page, "#spaces-state", /lacks the right read:\*/);
+    await page.inspect("lacking");
+    await page.locator("#spaces-state a", { hasText: "links" }).click();
+    await page.getByRole("button", { name: "Take", exact: true }).click();
+    await says(page, "#space-take .keys", /[0-9A-Za-z]{7}/);
+    await page.locator("#alias-form [name=alias]").fill("mine");
+    await page.getByRole("button", { name: "Add" }).click();
+    await says(page, "#alias-result", /lacks the right name:links/);
+    await page.goto(`${server.url}/#/tokens`);
+    await says(page, "#tokens-state", /lacks the right admin:\*/);
+    await page.end();
+  });
+}
+
+test("a session whose token is revoked ends with the form", async () => {
+  const text = server.command("token", "create", "brief", "--allow", "admin:*");
+  const page = await open(browser, `${server.url}/`, { refusals: [401] });
+  await signIn(page, text);
+  await says(page, "#session-name", /brief/);
+  await server.ask("DELETE", "/v1/tokens/brief", undefined, admin);
+  await says(page, "#view-sign-in h1", /Sign in/);
+  await page.end();
+});
+
+test("the first token signs in whoever creates it, and its text stays", async () => {
+  const fresh = await serve();
+  const page = await open(browser, `${fresh.url}/#/tokens`);
+  await says(page, "#tokens-state", /No tokens/);
+  await says(page, "#token-first", /first token/);
+  await page.locator("#token-form [name=name]").fill("boss");
+  await page.locator("#token-form [value=admin]").check();
+  await page.getByRole("button", { name: "Create token" }).click();
+  await says(page, "#token-result .secret", /^km_/);
+  await says(page, "#session-name", /boss/);
+  await says(page, "#tokens-rows", /admin:\*/);
+  await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 11000)));
+  await says(page, "#token-result .secret", /^km_/);
+  await page.end();
+  await fresh.stop();
+});
