@@ -99,7 +99,7 @@ test("an alias that another user has is refused beside its field", async (t) => 
   assert.equal(await made(ann), `${SHORTENER}/sale`);
   assert.match(await ann.getByRole("listitem").textContent(), /expires/);
   await shorten(bob, targetUrl("/other"), { alias: "sale" });
-  await bob.getByText("The alias sale is taken; choose another one.").waitFor();
+  await bob.getByText("The alias “sale” is taken; choose another one.").waitFor();
   assert.equal(await bob.getByLabel("Alias").getAttribute("aria-invalid"), "true");
   assert.equal(await bob.evaluate(() => document.activeElement.id), "alias");
   await bob.getByLabel("Alias").fill("sale-2");

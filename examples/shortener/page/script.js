@@ -22,12 +22,17 @@ async function call(method, path, body) {
 
 function showProblem(problem) {
   const place = places[problem.code];
-  const detail = problem.detail.replaceAll("`", "");
-  $(place ? `${place}-problem` : "problem").textContent = detail[0].toUpperCase() + detail.slice(1) + (detail.endsWith(".") ? "" : ".");
+  $(place ? `${place}-problem` : "problem").textContent = sentence(problem.detail);
   if (place) {
     $(place).setAttribute("aria-invalid", "true");
     $(place).focus();
   }
+}
+
+// Problems are written for programs' logs; people get a sentence.
+function sentence(detail) {
+  const quoted = detail.replace(/`([^`]*)`/g, "\u201c$1\u201d");
+  return quoted[0].toUpperCase() + quoted.slice(1) + (quoted.endsWith(".") ? "" : ".");
 }
 
 function clearProblems() {

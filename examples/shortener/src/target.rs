@@ -10,16 +10,16 @@ pub(crate) const LEN_MAX: usize = 2_048;
 /// `own` is the URL of this shortener: a link to it could lead to itself.
 pub(crate) fn check(text: &str, own: &Url) -> Result<String, String> {
     let text = text.trim();
-    let url = Url::parse(text).map_err(|error| format!("`url` is not a URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     if !["http", "https"].contains(&url.scheme()) {
-        return Err("`url` must begin with http:// or https://".to_owned());
+        return Err("the URL must begin with http:// or https://".to_owned());
     }
     if url.as_str().len() > LEN_MAX {
-        return Err(format!("`url` is too long: {LEN_MAX} characters are allowed"));
+        return Err(format!("the URL is too long: {LEN_MAX} characters are allowed"));
     }
     // `port` is nothing for the default port, of both schemes.
     if host(&url) == host(own) && url.port() == own.port() {
-        return Err("`url` is a link of this shortener, and could lead to itself".to_owned());
+        return Err("the URL is a link of this shortener, and could lead to itself".to_owned());
     }
     Ok(url.into())
 }
