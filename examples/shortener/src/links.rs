@@ -20,6 +20,8 @@ use sqlite::Sqlite;
 
 /// How many links of a user are listed, the newest first.
 const LISTED_MAX: i64 = 100;
+/// The longest key, generated or chosen.
+const KEY_LEN_MAX: usize = 64;
 /// How often an expired link that stands in the way of a new one is ended, before giving up.
 const ADD_TURNS: usize = 3;
 
@@ -145,6 +147,9 @@ impl Links {
     }
 
     pub(crate) async fn find(&self, key: &str) -> Result<Option<Link>, Error> {
+        if !could_be_key(key) {
+            return Ok(None);
+        }
         self.row(FIND, &[Value::from(key)]).await
     }
 
@@ -155,6 +160,9 @@ impl Links {
 
     /// Ends a link of a user; whether there is one.
     pub(crate) async fn end(&self, key: &str, owner: &str, now: Timestamp) -> Result<bool, Error> {
+        if !could_be_key(key) {
+            return Ok(false);
+        }
         let now = Value::Number(Some(now.as_millisecond()));
         let ended = self.row(END, &[now, Value::from(key), Value::from(owner)]).await?;
         Ok(ended.is_some())
@@ -176,6 +184,12 @@ impl Database {
             Database::Postgres(postgres) => postgres.rows(statement, values).await,
         }
     }
+}
+
+/// Whether a database need be asked: anything may stand in a path, and PostgreSQL takes no NUL.
+fn could_be_key(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    (1..=KEY_LEN_MAX).contains(&text.len()) && text.bytes().all(fits)
 }
 
 impl Error {

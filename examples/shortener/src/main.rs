@@ -73,7 +73,7 @@ async fn serve(listener: TcpListener, router: axum::Router) -> anyhow::Result<()
         tokio::time::sleep(STOP_TIME_MAX).await;
     };
     tokio::select! {
-        served = axum::serve(listener, router).with_graceful_shutdown(stop) => Ok(served?),
+        served = axum::serve(listener, router).with_graceful_shutdown(stop).into_future() => Ok(served?),
         () = too_late => {
             tracing::warn!("some requests were not finished within {STOP_TIME_MAX:?}");
             Ok(())

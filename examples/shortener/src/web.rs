@@ -6,7 +6,7 @@ mod pages;
 
 use std::sync::Arc;
 
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Extension, Path, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
@@ -109,8 +109,8 @@ async fn create(
 
 /// Keymill decides who gets an alias. If this request fails later, the same user can ask again.
 async fn reserve(app: &App, alias: &str, user: &str) -> Result<String, Problem> {
-    if alias.chars().count() > ALIAS_LEN_MAX {
-        let problem = format!("an alias has at most {ALIAS_LEN_MAX} characters");
+    if !(1..=ALIAS_LEN_MAX).contains(&alias.chars().count()) {
+        let problem = format!("an alias has 1 to {ALIAS_LEN_MAX} characters");
         return Err(Problem::bad_request("bad_alias", problem));
     }
     app.keys.reserve(alias, user).await.map_err(|error| match error.kind() {
@@ -137,8 +137,13 @@ fn expiry(new: &NewLink, now: Timestamp) -> Result<Option<i64>, Problem> {
 }
 
 /// Redirects to where a link leads.
-async fn follow(State(app): Shared, Path(key): Path<String>) -> Result<Response, Problem> {
+async fn follow(
+    State(app): Shared,
+    key: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
     let now = Timestamp::now();
+    // What is not text is no key either.
+    let key = key.map_or_else(|_| String::new(), |Path(key)| key);
     let Some(link) = app.links.find(&key).await? else {
         return Ok(not_here(&app, StatusCode::NOT_FOUND));
     };

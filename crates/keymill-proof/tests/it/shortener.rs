@@ -3,9 +3,11 @@
 mod harmed;
 mod links;
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
-use keymill_proof::{Answer, Client, Fleet, Server, ServerSpec, binary};
+use keymill_proof::{Answer, Client, Fleet, ServerSpec, binary};
 use serde_json::{Value, json};
 
 /// A shortener that takes its keys from a fleet.
@@ -28,9 +30,9 @@ struct Visitor {
 }
 
 impl Visitor {
-    fn new(server: &Server, number: usize) -> Visitor {
+    fn new(address: SocketAddr, number: usize) -> Visitor {
         // Longer than the shortener's own patience.
-        let client = Client::new(server.address()).time_max(std::time::Duration::from_secs(45));
+        let client = Client::new(address).time_max(Duration::from_secs(45));
         Visitor { client, cookie: format!("user={number:032x}") }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::types::{ToSqlOutput, Value as SqliteValue};
+use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
 
 use super::{Error, Link, SCHEMA, Value};
@@ -56,7 +56,7 @@ impl ToSql for Value {
         match self {
             Value::Text(text) => text.to_sql(),
             Value::Number(number) => number.to_sql(),
-            Value::Bool(is_so) => Ok(SqliteValue::from(*is_so).into()),
+            Value::Bool(is_so) => is_so.to_sql(),
         }
     }
 }

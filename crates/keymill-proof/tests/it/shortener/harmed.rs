@@ -2,6 +2,7 @@
 //! ever acknowledged leads where it should.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,7 +39,7 @@ fn no_create_fails_while_keymill_is_killed_and_postgres_restarted() {
     let fleet = Fleet::start(["d0", "d1", "d2"].map(|it| deployment.server(it))).keeps_addresses();
     let spec = shortener(&fleet, &links, deployment.folder());
     let mut server = spec.start();
-    let outcome = under_load(&server, |end| {
+    let outcome = under_load(server.address(), |end| {
         end.wait(BETWEEN);
         fleet.hold(0).kill();
         end.wait(BETWEEN);
@@ -67,7 +68,7 @@ fn no_create_fails_on_sqlite_while_keymill_is_killed_and_what_was_acknowledged_s
     let links = format!("sqlite:{}", deployment.path("links.db").display());
     let spec = shortener(&fleet, &links, deployment.folder());
     let mut server = spec.start();
-    let outcome = under_load(&server, |end| {
+    let outcome = under_load(server.address(), |end| {
         for number in [0, 1, 2] {
             fleet.hold(number).kill();
             end.wait(BETWEEN / 3);
@@ -87,14 +88,14 @@ fn no_create_fails_on_sqlite_while_keymill_is_killed_and_what_was_acknowledged_s
 }
 
 /// Makes and follows links for as long as `during` lasts.
-fn under_load(server: &Server, during: impl FnOnce(&End)) -> Outcome {
+fn under_load(address: SocketAddr, during: impl FnOnce(&End)) -> Outcome {
     let (outcome, end) = (Outcome::default(), End::default());
     std::thread::scope(|scope| {
         let _end = end.when_dropped();
         for number in 0..CREATORS {
             let (outcome, end) = (&outcome, &end);
             scope.spawn(move || {
-                let mut visitor = Visitor::new(server, number);
+                let mut visitor = Visitor::new(address, number);
                 (0..)
                     .take_while(|_| !end.has_come())
                     .for_each(|n| outcome.create(&mut visitor, number, n));
@@ -103,7 +104,7 @@ fn under_load(server: &Server, during: impl FnOnce(&End)) -> Outcome {
         for number in 0..FOLLOWERS {
             let (outcome, end) = (&outcome, &end);
             scope.spawn(move || {
-                let mut visitor = Visitor::new(server, CREATORS + number);
+                let mut visitor = Visitor::new(address, CREATORS + number);
                 while !end.has_come() {
                     outcome.follow(&mut visitor);
                 }
@@ -205,7 +206,7 @@ impl Outcome {
         );
         assert_eq!(duplicates, 0);
         assert!(attempted > 500 && followed > 100 && unknown > 100, "there was no load");
-        let mut visitor = Visitor::new(server, 99);
+        let mut visitor = Visitor::new(server.address(), 99);
         for (key, url) in &links {
             visitor.leads_to(key, url);
         }

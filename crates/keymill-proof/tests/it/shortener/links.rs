@@ -26,7 +26,7 @@ impl Setup {
     }
 
     fn visitor(&self, number: usize) -> Visitor {
-        Visitor::new(&self.server, number)
+        Visitor::new(self.server.address(), number)
     }
 }
 
