@@ -33,6 +33,7 @@ WORKDIR /source
 COPY Cargo.toml Cargo.lock ./
 COPY proto proto
 COPY crates crates
+COPY examples examples
 RUN cargo build --release --locked -p keymill --features etcd
 
 FROM base AS built

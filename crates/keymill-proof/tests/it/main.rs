@@ -17,6 +17,7 @@ mod names;
 mod pool;
 mod rolled_back;
 mod rolling;
+mod shortener;
 mod snowflake;
 mod starts;
 mod stops;

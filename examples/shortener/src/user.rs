@@ -1,0 +1,72 @@
+//! Users: whose link it is.
+//!
+//! A company has a proxy in front that signs people in, and names its header in the settings. Without one, a browser
+//! is a user: it gets a random ID in a cookie, which is all it takes to see and to end its links.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use uuid::Uuid;
+
+use crate::problem::Problem;
+use crate::web::App;
+
+/// The cookie, and for how many seconds it is kept: the longest that browsers allow.
+const COOKIE: &str = "user";
+const COOKIE_SECONDS: u32 = 400 * 24 * 3_600;
+/// The longest name of a user.
+const LEN_MAX: usize = 128;
+
+/// Who sends a request.
+#[derive(Debug, Clone)]
+pub(crate) struct User(pub(crate) String);
+
+/// Finds out who sends a request, for the handlers behind it.
+pub(crate) async fn identify(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let known = match &app.settings.user_header {
+        Some(name) => match signed_in(request.headers().get(name)) {
+            Some(user) => Some(user),
+            None => return unidentified(name.as_str()).into_response(),
+        },
+        None => cookie(request.headers()),
+    };
+    let is_new = known.is_none();
+    let user = known.unwrap_or_else(|| Uuid::new_v4().simple().to_string());
+    let secure = if app.public_url.scheme() == "https" { "; Secure" } else { "" };
+    let cookie = format!(
+        "{COOKIE}={user}; Path=/; HttpOnly; SameSite=Lax; Max-Age={COOKIE_SECONDS}{secure}"
+    );
+    request.extensions_mut().insert(User(user));
+    let mut response = next.run(request).await;
+    if is_new && let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The user that the proxy names.
+fn signed_in(header: Option<&HeaderValue>) -> Option<String> {
+    let name = header?.to_str().ok()?.trim();
+    (1..=LEN_MAX).contains(&name.len()).then(|| name.to_owned())
+}
+
+/// The user in the cookie, if it is one of ours.
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|it| it.split_once('='));
+    let (_, user) = pairs.find(|(name, _)| name.trim() == COOKIE)?;
+    let is_ours = user.len() == 32 && user.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_ours.then(|| user.to_owned())
+}
+
+fn unidentified(header: &str) -> Problem {
+    let detail = format!("the header `{header}` does not name a user; sign in first");
+    Problem::new(StatusCode::UNAUTHORIZED, "no_user", detail)
+}
