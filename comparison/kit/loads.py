@@ -12,7 +12,9 @@ CPU = "µs of CPU a key"
 RATE = "keys/s"
 
 
-def wrk(url: str, seconds: float, folder: Path, *, connections: int = 64, method: str = "POST", accept: str = "") -> tuple[float, float]:
+def wrk(
+    url: str, seconds: float, folder: Path, *, connections: int = 64, method: str = "POST", accept: str = ""
+) -> tuple[float, float]:
     """Requests, and requests a second."""
     script = folder / f"{method}-{bool(accept)}.lua"
     script.write_text(f'wrk.method = "{method}"\n' + (f'wrk.headers["Accept"] = "{accept}"\n' if accept else ""))
@@ -33,7 +35,7 @@ def redis_benchmark(port: int, requests: int, *command: str, connections: int = 
 
 def pgbench(address: Sequence[str], script: Path, seconds: float, clients: int) -> tuple[float, float]:
     """Transactions, and transactions a second."""
-    options = ["-n", "-M", "prepared", "-c", str(clients), "-j", "1", "-T", str(max(1, round(seconds)))]
+    options = ["-n", "-M", "prepared", "-c", str(clients), "-j", "1", "-T", str(max(2, round(seconds)))]
     said = run(["pgbench", *address, *options, "-f", str(script), "postgres"])
     if _number(r"number of failed transactions: (\d+)", said) > 0:
         raise RuntimeError(said)

@@ -15,7 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def describe() -> dict[str, Any]:
     """What does not change while parts run."""
-    return {"cpu": _cpu(), "cores": os.cpu_count(), "memory": _memory(), "kernel": platform.release(), "system": _system()}
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory": _memory(),
+        "kernel": platform.release(),
+        "system": _system(),
+    }
 
 
 def moment(binary: Path, commands: list[list[str]]) -> dict[str, Any]:
@@ -47,7 +53,9 @@ def _system() -> str:
 def _commit() -> str:
     head = _first_line(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"])
     # What this writes itself is no change.
-    changed = _first_line(["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "crates", "Cargo.lock"])
+    changed = _first_line(
+        ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "crates", "Cargo.lock"]
+    )
     return head + (" and changes" if changed else "")
 
 

@@ -1,4 +1,4 @@
-"""Private servers and programs: started on free ports in a folder of the run, measured, and ended by their own process ID."""
+"""Private servers and programs: started in a folder of the run, measured, and ended by their own process ID."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Optional, TypeVar
 
 TICKS = os.sysconf("SC_CLK_TCK")
 #: How long a server may take to start, and to stop.
 TIME_MAX = 30.0
+
+Some = TypeVar("Some", bound="Process")
 
 # Debian keeps servers where only root looks for them.
 os.environ["PATH"] += ":/usr/sbin:/sbin"
@@ -31,7 +33,7 @@ class Process:
                 list(command), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(settings)
             )
 
-    def __enter__(self) -> Process:
+    def __enter__(self: Some) -> Some:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +103,13 @@ def run(
 ) -> str:
     """Runs a program to its end, and returns what it printed. Complains with all that it said if it fails."""
     done = subprocess.run(
-        list(command), input=stdin, cwd=cwd, timeout=timeout, capture_output=True, text=True, env=environment(settings or {})
+        list(command),
+        input=stdin,
+        cwd=cwd,
+        timeout=timeout,
+        capture_output=True,
+        text=True,
+        env=environment(settings or {}),
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}{done.stderr}")

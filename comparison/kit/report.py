@@ -39,13 +39,21 @@ def write(order: dict[str, str]) -> None:
     raw = json.loads(RAW.read_text())
     machine = raw["machine"]
     lines = [HEAD]
-    lines += [f"Machine: {machine['cores']} cores ({machine['cpu']}), {machine['memory']}, {machine['system']}, Linux {machine['kernel']}.", ""]
+    lines += [
+        f"Machine: {machine['cores']} cores ({machine['cpu']}), {machine['memory']}, {machine['system']}, Linux {machine['kernel']}.",
+        "",
+    ]
     for name, title in order.items():
         part = raw["parts"].get(name)
         if part is None:
             continue
         rows = [Row(**row) for row in part["rows"]]
-        lines += [f"## {title}", "", f"`comparison/run {name}`: {part['date']}, commit {part['commit']}, load {part['load']}.", ""]
+        lines += [
+            f"## {title}",
+            "",
+            f"`comparison/run {name}`: {part['date']}, commit {part['commit']}, load {part['load']}.",
+            "",
+        ]
         if part["versions"]:
             lines += [f"With {'; '.join(part['versions'])}.", ""]
         lines += table(rows)
@@ -56,7 +64,10 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     compared = [row for row in rows if row.against]
     if compared:
-        lines += ["| what | against | unit | keymill | other | ratio | spread | runs |", "| --- | --- | --- | --: | --: | --: | --- | --: |"]
+        lines += [
+            "| what | against | unit | keymill | other | ratio | spread | runs |",
+            "| --- | --- | --- | --: | --: | --: | --- | --: |",
+        ]
         for row in compared:
             low, high = row.spread
             cells = [row.what, row.against, row.unit, figure(row.median), figure(row.median_of_theirs or 0)]

@@ -58,7 +58,7 @@ def alternate(sides: Mapping[str, Run], repeats: int) -> dict[str, dict[str, lis
     """
     figures: dict[str, dict[str, list[float]]] = {name: {} for name in sides}
     for number in range(repeats):
-        names = list(sides) if number % 2 == 0 else list(reversed(sides))
+        names = list(sides)[:: 1 if number % 2 == 0 else -1]
         for name in names:
             measured = sides[name]()
             for unit, value in measured.items():

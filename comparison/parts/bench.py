@@ -1,4 +1,4 @@
-"""What `keymill bench` itself costs: how much load it makes on one machine with the server, beside `wrk`, which checks nothing."""
+"""What `keymill bench` costs: how much load it makes beside the server, and how much `wrk` does, which checks nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ def run(plan: Plan) -> list[Row]:
 
         def by_bench() -> dict[str, float]:
             before = keymill.cpu()
-            options = ["--duration", f"{max(1, round(plan.seconds))}s", "--connections", "64", "--failures", "0%", "--json"]
+            options = [
+                "--duration",
+                f"{max(1, round(plan.seconds))}s",
+                "--connections",
+                "64",
+                "--failures",
+                "0%",
+                "--json",
+            ]
             report = json.loads(run_program([str(plan.binary), "bench", keymill.url, *options]))
             keys = report["keys"]
             assert keys["duplicated"] == 0 and keys["unique"] == keys["received"], keys

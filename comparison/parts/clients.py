@@ -23,14 +23,19 @@ def run(plan: Plan) -> list[Row]:
     settings = {"PYTHONPATH": str(criterion.ROOT / "clients/python/src")}
 
     def python() -> dict[str, float]:
-        said = run_program([sys.executable, str(criterion.ROOT / "clients/python/benches/cached.py")], settings=settings)
+        said = run_program(
+            [sys.executable, str(criterion.ROOT / "clients/python/benches/cached.py")], settings=settings
+        )
         return {name.strip(): float(nanos) for name, nanos in re.findall(r"^(.{42}) +(\d+) ns", said, re.MULTILINE)}
 
     with Keymill(plan.binary, plan.folder) as keymill:
 
         def typescript() -> dict[str, float]:
             said = run_program(["node", str(TYPESCRIPT)], settings={"KEYMILL_SERVER": keymill.url})
-            return {name.strip(): 1e3 / float(rate) for name, rate in re.findall(r"^(.{34}) ([\d.]+) million", said, re.MULTILINE)}
+            return {
+                name.strip(): 1e3 / float(rate)
+                for name, rate in re.findall(r"^(.{34}) ([\d.]+) million", said, re.MULTILINE)
+            }
 
         sides = {"rust": lambda: criterion.measure(rust, plan.folder, plan.seconds), "python": python}
         if TYPESCRIPT.exists():
@@ -44,7 +49,9 @@ def run(plan: Plan) -> list[Row]:
     ]
     popleft = found["python"]["deque.popleft(), nothing else"]
     for call in ("links.take()", "for key in links", "await links.take()"):
-        rows.append(Row(f"Python, `{call}`", "`deque.popleft()`, nothing else", "ns a key", found["python"][call], popleft))
+        rows.append(
+            Row(f"Python, `{call}`", "`deque.popleft()`, nothing else", "ns a key", found["python"][call], popleft)
+        )
     for call, figures in found.get("typescript", {}).items():
         rows.append(Row(f"TypeScript, `{call.partition(', ')[2]}`", None, "ns a key", figures))
     return rows

@@ -20,7 +20,18 @@ _RUN = re.compile(r"^run \d+: (keymill|constant): ([\d.]+) calls/s, ([\d.]+) µs
 
 
 def build() -> str:
-    command = ["cargo", "build", "-q", "--release", "--message-format=json", "-p", "keymill-proof", "--bin", "bench_grpc", "--all-features"]
+    command = [
+        "cargo",
+        "build",
+        "-q",
+        "--release",
+        "--message-format=json",
+        "-p",
+        "keymill-proof",
+        "--bin",
+        "bench_grpc",
+        "--all-features",
+    ]
     print("  building bench_grpc", flush=True)
     for line in run_program(command, cwd=ROOT, timeout=3_600).splitlines():
         message = json.loads(line)
@@ -30,7 +41,14 @@ def build() -> str:
 
 
 def run(plan: Plan) -> list[Row]:
-    options = ["--keymill", str(plan.binary), "--runs", str(plan.repeats), "--seconds", str(max(1, round(plan.seconds)))]
+    options = [
+        "--keymill",
+        str(plan.binary),
+        "--runs",
+        str(plan.repeats),
+        "--seconds",
+        str(max(1, round(plan.seconds))),
+    ]
     said = run_program([build(), *options])
     print(said, flush=True)
     runs: dict[str, list[list[float]]] = {"keymill": [[], []], "constant": [[], []]}

@@ -1,4 +1,4 @@
-"""`POST /v1/spaces/default/keys` of one key, beside nginx that answers a constant, and with a token and TLS beside without.
+"""One key over HTTP, beside nginx that answers a constant, and with a token and TLS beside without.
 
 `crates/keymill-proof/bench-http` runs it.
 """
@@ -27,7 +27,12 @@ _RUN = re.compile(r"^run \d+: \D+ ([\d.]+) (\d+), \D+ ([\d.]+) (\d+) \(", re.MUL
 def run(plan: Plan) -> list[Row]:
     rows = []
     for beside, (what, against) in BESIDE.items():
-        command = [str(ROOT / "crates/keymill-proof/bench-http"), str(plan.repeats), str(max(1, round(plan.seconds))), beside]
+        command = [
+            str(ROOT / "crates/keymill-proof/bench-http"),
+            str(plan.repeats),
+            str(max(1, round(plan.seconds))),
+            beside,
+        ]
         said = run_program(command, settings={"KEYMILL_BINARY": str(plan.binary)})
         print(said, flush=True)
         runs = [tuple(map(float, found)) for found in _RUN.findall(said)]

@@ -25,7 +25,10 @@ def run(plan: Plan) -> list[Row]:
     # A run has all of them after one another, some seconds apart.
     found = alternate({"all": lambda: criterion.measure(program, plan.folder, seconds, only)}, plan.repeats)["all"]
     rows = []
-    for name, what in (("batch of 1000", "a shuffled key of 7, made 1,000 at a time"), ("one by one", "the same, one by one")):
+    for name, what in (
+        ("batch of 1000", "a shuffled key of 7, made 1,000 at a time"),
+        ("one by one", "the same, one by one"),
+    ):
         ours = found[f"{name}/shuffled"]
         for peer, against in PEERS.items():
             rows.append(Row(what, against, "ns a key", ours, found[f"one by one/{peer}"]))

@@ -12,7 +12,12 @@ from kit.processes import run as run_program
 from kit.series import Row, alternate
 from kit.servers import Postgres
 
-NEEDS = {"/usr/share/postgresql-common": "postgresql", "psql": "postgresql-client", "sqlite3": "sqlite3", "setpriv": "util-linux"}
+NEEDS = {
+    "/usr/share/postgresql-common": "postgresql",
+    "psql": "postgresql-client",
+    "sqlite3": "sqlite3",
+    "setpriv": "util-linux",
+}
 VERSIONS = [["sqlite3", "--version"], ["psql", "--version"]]
 
 KEYS = 1_000_000
@@ -38,7 +43,9 @@ def run(plan: Plan) -> list[Row]:
         postgres = stack.enter_context(Postgres(plan.folder))
 
         def keymill(folder: Path, store: str, *arguments: str) -> str:
-            return run_program([str(plan.binary), "--data-dir", str(folder), *(["--store", store] if store else []), *arguments])
+            return run_program(
+                [str(plan.binary), "--data-dir", str(folder), *(["--store", store] if store else []), *arguments]
+            )
 
         def fill(store: str) -> dict[str, float]:
             number = next(numbers)
@@ -73,7 +80,10 @@ def run(plan: Plan) -> list[Row]:
         found = alternate(sides, plan.repeats)
     what = f"`pool fill` of {count:,} keys on"
     pairs = [("SQLite", "sqlite3 .import"), ("PostgreSQL", "psql \\copy")]
-    return [Row(f"{what} {ours}", f"`{theirs}` of the same rows", "s", found[ours]["s"], found[theirs]["s"], NOTE) for ours, theirs in pairs]
+    return [
+        Row(f"{what} {ours}", f"`{theirs}` of the same rows", "s", found[ours]["s"], found[theirs]["s"], NOTE)
+        for ours, theirs in pairs
+    ]
 
 
 def timed(call: object) -> dict[str, float]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
 from kit.loads import CPU, RATE, cpu_of, pgbench, with_cpu, wrk
 from kit.plan import Plan
-from kit.series import Row, alternate
+from kit.series import Row, Run, alternate
 from kit.servers import Keymill, Postgres
 
-NEEDS = {"/usr/share/postgresql-common": "postgresql", "pgbench": "postgresql-contrib", "psql": "postgresql-client", "wrk": "wrk", "setpriv": "util-linux"}
+NEEDS = {
+    "/usr/share/postgresql-common": "postgresql",
+    "pgbench": "postgresql-contrib",
+    "psql": "postgresql-client",
+    "wrk": "wrk",
+    "setpriv": "util-linux",
+}
 VERSIONS = [["psql", "--version"], ["wrk", "-v"]]
 
-CLIENTS = 16
+CLIENTS = (16, 64)
 #: The two tables of a home-made pool, and how one key is moved from one to the other.
 TABLES = """
 CREATE SEQUENCE numbers;
@@ -28,8 +35,14 @@ WITH taken AS (
 )
 INSERT INTO used_keys (key) SELECT key FROM taken RETURNING key;
 """
+NAMES = {
+    "shuffled": "a shuffled key",
+    "nextval": "`nextval` for each key",
+    "recorded": 'a key of a pool, on record with `audit = "key"`',
+    "claim": "a claim from two tables with `SKIP LOCKED`",
+}
 NOTE = (
-    "CPU counts PostgreSQL and keymill together, and no client. `pooled` with `audit = \"key\"` promises what the two tables do: "
+    'CPU counts PostgreSQL and keymill together, and no client. `pooled` with `audit = "key"` promises what the two tables do: '
     "each key is on record as used, durably, before it is answered."
 )
 
@@ -46,32 +59,35 @@ def run(plan: Plan) -> list[Row]:
         keymill.command("pool", "fill", "recorded", "--count", str(plan.scaled(2_000_000)))
         both = [postgres, keymill]
 
-        def ours(space: str) -> dict[str, float]:
+        def ours(space: str, clients: int) -> dict[str, float]:
             before = cpu_of(both)
-            keys, rate = wrk(f"{keymill.url}/v1/spaces/{space}/keys", plan.seconds, plan.folder, connections=CLIENTS)
+            keys, rate = wrk(f"{keymill.url}/v1/spaces/{space}/keys", plan.seconds, plan.folder, connections=clients)
             return {RATE: rate, CPU: with_cpu(both, keys, before)}
 
-        def theirs(name: str) -> dict[str, float]:
+        def theirs(name: str, clients: int) -> dict[str, float]:
             before = cpu_of([postgres])
-            keys, rate = pgbench(postgres.address, scripts[name], plan.seconds, CLIENTS)
+            keys, rate = pgbench(postgres.address, scripts[name], plan.seconds, clients)
             return {RATE: rate, CPU: with_cpu([postgres], keys, before)}
 
-        ours("default"), ours("recorded")
-        sides = {
-            "shuffled": lambda: ours("default"),
-            "nextval": lambda: theirs("nextval"),
-            "pooled, audit = key": lambda: ours("recorded"),
-            "claim": lambda: theirs("claim"),
-        }
+        sides: dict[str, Run] = {}
+        for clients in CLIENTS:
+            # The first lease of a keyspace is small; later ones follow the demand.
+            ours("default", clients)
+            ours("recorded", clients)
+            sides |= {
+                f"shuffled, {clients} clients": partial(ours, "default", clients),
+                f"nextval, {clients} clients": partial(theirs, "nextval", clients),
+                f"recorded, {clients} clients": partial(ours, "recorded", clients),
+                f"claim, {clients} clients": partial(theirs, "claim", clients),
+            }
         found = alternate(sides, plan.repeats)
-        taken, rows_left = postgres.sql("SELECT count(*), count(DISTINCT key) FROM used_keys; SELECT count(*) FROM unused_keys").split()
-        assert int(rows_left) > 0, f"the home-made pool ran out: {taken}"
-    one, two = "a shuffled key", "a key of a pool, on record with `audit = \"key\"`"
-    sequence, claim = "`nextval` for each key", "a claim from two tables with `SKIP LOCKED`"
-    pairs = [(one, "shuffled", sequence, "nextval"), (one, "shuffled", claim, "claim"), (two, "pooled, audit = key", claim, "claim")]
-    what = f", {CLIENTS} clients"
-    return [
-        Row(name + what, against, unit, found[ours_name][unit], found[their_name][unit], NOTE)
-        for name, ours_name, against, their_name in pairs
-        for unit in (RATE, CPU)
-    ]
+        left = int(postgres.sql("SELECT count(*) FROM unused_keys"))
+        assert left > 0, "the home-made pool ran out"
+    pairs = [("shuffled", "nextval"), ("shuffled", "claim"), ("recorded", "claim")]
+    rows = []
+    for clients in CLIENTS:
+        for one, other in pairs:
+            what, against = f"{NAMES[one]}, {clients} clients", NAMES[other]
+            one, other = f"{one}, {clients} clients", f"{other}, {clients} clients"
+            rows += [Row(what, against, unit, found[one][unit], found[other][unit], NOTE) for unit in (RATE, CPU)]
+    return rows

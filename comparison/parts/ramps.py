@@ -21,10 +21,22 @@ def run(plan: Plan) -> list[Row]:
     store = f"sqlite:{plan.folder / 'keymill.db'}"
     time = "1s" if plan.is_quick else "30s"
     with ExitStack() as stack:
-        instances = [stack.enter_context(Keymill(plan.binary, plan.folder, f"k{number}", store)) for number in range(INSTANCES)]
-        options = ["--stages", f"50:{time},1000:{time},2000:{time},0:{time}", "--p95", "200ms", "--failures", "0%", "--json"]
+        instances = [
+            stack.enter_context(Keymill(plan.binary, plan.folder, f"k{number}", store)) for number in range(INSTANCES)
+        ]
+        options = [
+            "--stages",
+            f"50:{time},1000:{time},2000:{time},0:{time}",
+            "--p95",
+            "200ms",
+            "--failures",
+            "0%",
+            "--json",
+        ]
         # Its exit code says whether thresholds were kept to and no key came twice.
-        report = json.loads(run_program([str(plan.binary), "bench", *(instance.url for instance in instances), *options]))
+        report = json.loads(
+            run_program([str(plan.binary), "bench", *(instance.url for instance in instances), *options])
+        )
         memory = max(instance.memory_peak() for instance in instances)
     requests, keys, latency = report["requests"], report["keys"], report["latency_ms"]
     assert report["passed"] and keys["duplicated"] == 0 and requests["failed"] == 0, report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from kit.loads import CPU, RATE, wrk
@@ -43,10 +44,12 @@ def run(plan: Plan) -> list[Row]:
             requests, rate = wrk(f"{url}/get-key", plan.seconds, plan.folder, method="GET")
             return {RATE: rate, CPU: (server.cpu() - before) * 1e6 / requests}
 
-        found = alternate({name: lambda name=name: measure(name) for name in servers}, plan.repeats)
+        found = alternate({name: partial(measure, name) for name in servers}, plan.repeats)
     rows = []
     for name in list(servers)[1:]:
         for unit in (RATE, CPU):
             against = f"a service in Go with {name}"
-            rows.append(Row("`GET /get-key`, 64 connections", against, unit, found["keymill"][unit], found[name][unit], NOTE))
+            rows.append(
+                Row("`GET /get-key`, 64 connections", against, unit, found["keymill"][unit], found[name][unit], NOTE)
+            )
     return rows

@@ -12,7 +12,11 @@ VERSIONS = [["rustc", "--version"]]
 #: Who is compared in which layout: in 41/10/12 everybody waits for the clock, in 41/0/22 nobody does.
 CLOCK, FREE = "41/10/12, one thread", "41/0/22, one thread"
 PEERS = {
-    CLOCK: {"snowflaked": "`snowflaked`", "rs-snowflake, generate": "`rs-snowflake`", "ferroid, atomic": "`ferroid`, atomic"},
+    CLOCK: {
+        "snowflaked": "`snowflaked`",
+        "rs-snowflake, generate": "`rs-snowflake`",
+        "ferroid, atomic": "`ferroid`, atomic",
+    },
     FREE: {
         "ferroid, atomic": "`ferroid`, atomic, whose clock is a thread",
         "rs-snowflake, lazy_generate": "`rs-snowflake`, lazy, which does not read the clock",

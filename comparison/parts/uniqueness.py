@@ -22,7 +22,19 @@ NOTE = "With the default `--memory 256MB`; what does not fit is sorted on disk, 
 def run(plan: Plan) -> list[Row]:
     count = plan.scaled(KEYS)
     with Keymill(plan.binary, plan.folder) as keymill:
-        options = ["--protocol", "http-batch", "--count", "10000", "--connections", "8", "--keys", str(count), "--failures", "0%", "--json"]
+        options = [
+            "--protocol",
+            "http-batch",
+            "--count",
+            "10000",
+            "--connections",
+            "8",
+            "--keys",
+            str(count),
+            "--failures",
+            "0%",
+            "--json",
+        ]
         begun = time.monotonic()
         command = [str(plan.binary), "bench", keymill.url, *options, "--temp-dir", str(plan.folder)]
         bench = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment({}))
@@ -41,4 +53,7 @@ def run(plan: Plan) -> list[Row]:
         "MB of memory of `bench` at most": used.ru_maxrss / 1024,
         "MB of memory of the server at most": memory,
     }
-    return [Row(f"{count:,} keys, 10,000 a request", None, unit, [float(value)], note=NOTE) for unit, value in figures.items()]
+    return [
+        Row(f"{count:,} keys, 10,000 a request", None, unit, [float(value)], note=NOTE)
+        for unit, value in figures.items()
+    ]
