@@ -99,6 +99,20 @@ fn single(c: &mut Criterion) {
         let symbols: Vec<char> = shuffled.shape().alphabet().symbols().chars().collect();
         b.iter(|| nanoid::nanoid!(7, &symbols));
     });
+    group.bench_function("sqids crate", |b| {
+        let sqids = sqids::Sqids::builder().min_length(7).build().unwrap();
+        b.iter(|| {
+            ordinal += 1;
+            sqids.encode(&[black_box(ordinal)]).unwrap()
+        });
+    });
+    group.bench_function("ulid crate", |b| {
+        b.iter(|| {
+            let mut text = [0; ulid::ULID_LEN];
+            ulid::Ulid::generate().array_to_str(&mut text);
+            text
+        });
+    });
     group.bench_function("uuid crate, v7", |b| {
         b.iter(|| {
             let mut text = [0; uuid::fmt::Hyphenated::LENGTH];

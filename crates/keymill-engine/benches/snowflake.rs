@@ -109,7 +109,6 @@ impl<'a> Section<'a> {
         let mut group = criterion.benchmark_group(&heading);
         group.throughput(Throughput::Elements(COUNT));
         group.sampling_mode(SamplingMode::Flat).sample_size(10);
-        group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(6));
         Section { heading, group, rates: Vec::new() }
     }
 

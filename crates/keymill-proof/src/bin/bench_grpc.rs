@@ -99,8 +99,10 @@ async fn measure(args: &Args) -> Result<(), BoxError> {
     let cpu = median(&ours, |it| it.1) / median(&theirs, |it| it.1);
     println!("Take: {rate:.2} of the rate of a constant, {cpu:.2} of its CPU time a call");
     let mut keys = Vec::new();
-    for _ in 0..args.runs {
-        keys.push((streams(args, keymill.address()).await?, 0.0));
+    for run in 1..=args.runs {
+        let rate = streams(args, keymill.address()).await?;
+        println!("stream {run}: {:.2} million keys/s", rate / 1e6);
+        keys.push((rate, 0.0));
     }
     println!("TakeStream: {:.2} million keys/s in all", median(&keys, |it| it.0) / 1e6);
     Ok(())

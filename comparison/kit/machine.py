@@ -1,0 +1,68 @@
+"""The machine, the versions and the state of the sources, as they were when a part ran."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def describe() -> dict[str, Any]:
+    """What does not change while parts run."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory": _memory(),
+        "kernel": platform.release(),
+        "system": _system(),
+    }
+
+
+def moment(binary: Path, commands: list[list[str]]) -> dict[str, Any]:
+    """What may be different for each part: when it ran, of which commit, beside how much else, with which programs."""
+    versions = [said for command in [[str(binary), "--version"], *commands] if (said := _first_line(command))]
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "load": round(os.getloadavg()[0], 1),
+        "versions": versions,
+    }
+
+
+def _cpu() -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.processor()
+
+
+def _memory() -> str:
+    found = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return f"{int(found[1]) / 1024**2:.0f} GB" if found else "unknown"
+
+
+def _system() -> str:
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', Path("/etc/os-release").read_text(), re.MULTILINE)
+    return found[1] if found else platform.system()
+
+
+def _commit() -> str:
+    head = _first_line(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"])
+    # What this writes itself is no change.
+    changed = _first_line(
+        ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "crates", "Cargo.lock"]
+    )
+    return head + (" and changes" if changed else "")
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except OSError:
+        return ""
+    # Some print their version as an error.
+    return next(iter((done.stdout or done.stderr).strip().splitlines()), "")
