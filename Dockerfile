@@ -2,7 +2,10 @@
 # what it keeps is in /var/lib/keymill.
 #
 #   docker build -t keymill .                        builds the binary, with every store, against musl
-#   docker build -t keymill --target given .         takes dist/keymill-linux-$TARGETARCH, as releases do
+#   docker build -t keymill --target given .         takes dist/keymill-linux-$TARGETARCH and
+#                                                    dist/ca-certificates.crt, as releases do
+#
+# The older builder (DOCKER_BUILDKIT=0) does not know the architecture: add --build-arg TARGETARCH=amd64.
 #
 # Without tokens, keymill listens on loopback only, and refuses any other address: compose.yaml and
 # docs/install.md show how to give it one.

@@ -18,7 +18,9 @@ from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "keymill" / "try"
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
-SUITE = "bookworm"
+# What a release of Debian has of what compose.yaml names.
+SUITES = {"bookworm": {"postgres": "15", "haproxy": "2.6"}, "trixie": {"postgres": "17", "haproxy": "3.0"}}
+SUITE = os.environ.get("DEBIAN_SUITE", "trixie")
 PACKAGES = "postgresql,haproxy,systemd,systemd-sysv,dbus,procps"
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
