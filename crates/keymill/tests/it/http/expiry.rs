@@ -43,8 +43,8 @@ async fn a_take_says_when_its_first_key_expires_where_keys_do() {
                     assert!(lasts > ttl - slack && lasts < ttl + slack, "{space}: {lasts}");
                     // No key is on record for a shorter time than its taker was told.
                     let key = taken["keys"][0].as_str().unwrap();
-                    let known = instance.call("GET", &format!("/v1/spaces/{space}/keys/{key}"));
-                    let known = known.await.json();
+                    let path = format!("/v1/spaces/{space}/keys/{key}");
+                    let known = instance.call("GET", &path).await.json();
                     let on_record = known["used"]["expires_at"].as_str().unwrap();
                     assert!(at <= on_record.parse().unwrap(), "{at} {known}");
                 }
