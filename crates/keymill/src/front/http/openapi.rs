@@ -16,9 +16,10 @@ use hyper::header;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
+use super::preview;
 use super::{Problem, State};
 use super::{advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool};
-use super::{preview, space_changes, spaces, store, take, tokens, used};
+use super::{space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
 /// The operations whose body is read as it comes.

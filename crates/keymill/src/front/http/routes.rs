@@ -8,7 +8,8 @@ use axum::routing::{any, get, post};
 
 use super::{State, problem};
 use super::{aliases, audit, digests, docs, explain, health, key_bounds, moving, openapi, pool};
-use super::{preview, space_changes, spaces, store, tokens, used, web_page};
+use super::{preview, web_page};
+use super::{space_changes, spaces, store, tokens, used};
 
 /// All routes that are not answered by hand.
 pub(super) fn router(state: State) -> Router {
