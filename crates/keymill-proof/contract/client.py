@@ -188,6 +188,8 @@ def administers_keyspaces_and_pools(api):
     assert bounds.parsed.first < bounds.parsed.last, bounds
     store = api.call("get", "/v1/store").parsed
     assert store.kind == "sqlite" and store.findings[0].verdict.value == "safe", store
+    preview = api.call("post", "/v1/preview", body={"length": 9}).parsed
+    assert [len(key) for key in preview.keys] == [9] * 6, preview
 
 
 def reads_the_audit_and_the_health(api):

@@ -13,6 +13,7 @@ FILL = "POST /v1/spaces/{space}/pool/fill"
 DEPENDS_ON_MORE = {
     # Settings that contradict each other, or give too few keys to shuffle: alphabet to the power of length.
     "PUT /v1/spaces/{space}": {"bad_definition"},
+    "POST /v1/preview": {"bad_definition"},
     # Lease sizes that contradict each other.
     "PATCH /v1/spaces/{space}": {"bad_definition"},
     # Not longer than the keys that there are, or a kind that cannot grow.

@@ -38,9 +38,28 @@ for (const look of LOOKS) test(`the busiest come first, more can be shown, and a
   await page.end();
 });
 
+test("of many leases, the newest are shown", async () => {
+  await server.ask("PUT", "/v1/spaces/leased", { lease_size_min: 1, lease_size_max: 5 });
+  for (let taken = 0; taken < 900; taken += 5) await server.ask("POST", "/v1/spaces/leased/keys?count=5");
+  const all = [];
+  for (let after = ""; after !== undefined;) {
+    const page = await server.ask("GET", `/v1/leases?space=leased&limit=100${after && `&after=${after}`}`);
+    all.push(...page.leases);
+    after = page.next ?? undefined;
+  }
+  assert.ok(all.length > 150, `${all.length} leases are not many`);
+  const page = await open(browser, `${server.url}/#/keyspace/leased`);
+  const numbers = all.slice(-12).reverse().map(({ lease }) => lease.toLocaleString("en"));
+  await page.waitForFunction(first => document.querySelector("#space-leases-rows th")?.textContent === first, numbers[0]);
+  assert.deepEqual(await page.locator("#space-leases-rows th").allTextContents(), numbers);
+  const asked = page.asked.filter(request => request.url().includes("/v1/leases"));
+  assert.ok(asked.length < 20, `${asked.length} requests`);
+  await page.end();
+});
+
 test("what is polled is little: activity every two seconds, the rest every ten, nothing while nobody looks", async () => {
   const page = await open(browser, `${server.url}/`);
-  await says(page, "#spaces-count", /^200$/);
+  await says(page, "#spaces-count", /^20\d$/);
   await says(page, "#leases-rows", /open/);
   await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 1000)));
   const count = async (milliseconds, path) => {

@@ -10,6 +10,8 @@ const activity = {
   instances: new Map(),
   // Keyspace -> points over time; "" is all of them.
   series: new Map(),
+  // What was asked for before: one keyspace, or "" for all.
+  polled: new Set(),
 };
 
 // Takes in one answer of /v1/activity.
@@ -18,7 +20,10 @@ function learnActivity(answer) {
   let instance = activity.instances.get(answer.instance);
   if (!instance) activity.instances.set(answer.instance, (instance = { id: answer.instance, spaces: new Map() }));
   instance.answeredAt = Date.now();
-  for (const counters of answer.spaces) {
+  for (const given of answer.spaces) {
+    // Numbers above 2^53 are texts.
+    const counters = { ...given, latency_counts: given.latency_counts.map(Number) };
+    for (const name of ["keys", "requests", "failures", "ready"]) counters[name] = Number(given[name]);
     const before = instance.spaces.get(counters.space);
     const now = { counters, uptime: answer.uptime_seconds, at: Date.now(), change: null };
     const seconds = before ? answer.uptime_seconds - before.uptime : 0;
@@ -103,6 +108,12 @@ async function pollActivity(space) {
     for (const counters of answer.spaces) names.add(counters.space);
     after = answer.next;
   } while (after && ++pages < 10);
-  for (const name of names) addPoint(name, present(name));
-  if (!space) addPoint("", present(""));
+  // An instance lists the keyspaces that it has open. Of the others it takes no keys.
+  const has = activity.polled.has(space || "");
+  activity.polled.add(space || "");
+  names.add(space || "");
+  for (const name of names) {
+    const figures = present(name);
+    addPoint(name, { ...figures, rate: figures.rate ?? (has ? 0 : null) });
+  }
 }

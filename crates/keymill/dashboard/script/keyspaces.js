@@ -115,6 +115,7 @@ function leftText(space) {
   if (space.kind === "digest") return `${compact(space.named)} of ${compact(space.capacity)}`;
   const free = `${compact(space.remaining)} free`;
   if (space.kind === "pooled") return `${compact(space.available ?? 0)} in the pool, ${free}`;
+  if (Number(space.remaining) === 0) return "all leased";
   return space.exhausted_at ? `${free}, ${untilText(space.exhausted_at)}` : free;
 }
 

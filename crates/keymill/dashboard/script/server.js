@@ -59,8 +59,8 @@ function setReachable(isReachable) {
   banner.hidden = isReachable;
   if (!isReachable) {
     const since = server.answeredAt ? ` The figures below are from ${clockFormat.format(server.answeredAt)}.` : "";
-    banner.replaceChildren(make("strong", { text: "The server does not answer." }), `${since} This page keeps trying. Is it running? `,
-      make("code", { text: `keymill health --url ${location.origin}` }));
+    banner.replaceChildren(make("strong", { text: "The server does not answer." }), `${since} This page keeps trying. On the machine of the server, this says whether it runs: `,
+      make("code", { text: "keymill health" }));
   }
   showPulse();
 }

@@ -16,11 +16,12 @@ use hyper::header;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
+use super::preview;
 use super::{Problem, State};
 use super::{
     activity, advance, aliases, audit, digests, explain, health, imports, key_bounds, moving, pool,
 };
-use super::{preview, session, space_changes, spaces, store, take, tokens, used};
+use super::{session, space_changes, spaces, store, take, tokens, used};
 use bounds::Bounds;
 
 /// The operations whose body is read as it comes.
