@@ -17,7 +17,6 @@ mod names;
 mod pool;
 mod rolled_back;
 mod rolling;
-mod shortener;
 mod snowflake;
 mod starts;
 mod stops;

@@ -1,5 +1,7 @@
 //! The example `examples/shortener`: its built binary on real servers of keymill, with its links in SQLite and PostgreSQL.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails to unwrap has failed, and says where")]
+
 mod harmed;
 mod links;
 
@@ -47,14 +49,14 @@ impl Visitor {
     fn key(&mut self, new: &Value, status: u16) -> String {
         let answer = self.create(new).unwrap();
         assert_eq!(answer.status, status, "{new}: {}", answer.text());
-        super::json(&answer)["key"].as_str().unwrap().to_owned()
+        body(&answer)["key"].as_str().unwrap().to_owned()
     }
 
     #[track_caller]
     fn is_refused(&mut self, new: &Value, status: u16, code: &str) {
         let answer = self.create(new).unwrap();
         assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-        super::is_problem(&answer, status, code);
+        is_problem(&answer, status, code);
     }
 
     fn request(&mut self, method: &str, path: &str) -> Answer {
@@ -75,4 +77,15 @@ impl Visitor {
 
 fn to(url: &str) -> Value {
     json!({"url": url})
+}
+
+/// An answer in JSON.
+#[track_caller]
+fn body(answer: &Answer) -> Value {
+    serde_json::from_str(answer.text()).unwrap_or_else(|_| panic!("{}", answer.text()))
+}
+
+#[track_caller]
+fn is_problem(answer: &Answer, status: u16, code: &str) {
+    assert_eq!((answer.status, answer.code()), (status, code), "{}", answer.text());
 }

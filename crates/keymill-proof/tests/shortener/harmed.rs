@@ -11,7 +11,7 @@ use keymill_proof::backend::{Backend, Postgres, unless_missing};
 use keymill_proof::{Deployment, End, Fleet, Server};
 use serde_json::json;
 
-use super::{Visitor, shortener, to};
+use super::{Visitor, body, shortener, to};
 
 /// Who makes links, and who follows them.
 const CREATORS: usize = 8;
@@ -145,7 +145,7 @@ impl Outcome {
         self.attempted.fetch_add(1, Ordering::Relaxed);
         match visitor.create(new) {
             Ok(answer) if answer.status == status => {
-                Some(crate::json(&answer)["key"].as_str().unwrap().to_owned())
+                Some(body(&answer)["key"].as_str().unwrap().to_owned())
             }
             Ok(answer) => self.fail(format!("{new}: {} {}", answer.status, answer.text())),
             Err(error) => self.fail(format!("{new}: {error}")),

@@ -1,10 +1,11 @@
 //! What users are promised of their links.
 
+use std::time::{Duration, Instant};
+
 use keymill_proof::{Deployment, Fleet, Server};
 use serde_json::json;
 
-use super::{Visitor, shortener, to};
-use crate::{eventually, json};
+use super::{Visitor, body, is_problem, shortener, to};
 
 const URL: &str = "https://example.com/a?b=c#d";
 
@@ -36,7 +37,7 @@ fn one_url_has_one_key_for_each_user_and_redirects_with_302() {
     let (mut ann, mut bob) = (setup.visitor(1), setup.visitor(2));
     let first = ann.create(&to(URL)).unwrap();
     assert_eq!(first.status, 201, "{}", first.text());
-    let link = json(&first);
+    let link = body(&first);
     let key = link["key"].as_str().unwrap();
     let short_url = format!("http://{}/{key}", setup.server.address());
     assert_eq!((&link["short_url"], &link["url"]), (&json!(short_url), &json!(URL)));
@@ -50,7 +51,7 @@ fn one_url_has_one_key_for_each_user_and_redirects_with_302() {
     let answer = ann.request("GET", &format!("/{key}"));
     assert_eq!(answer.header("cache-control"), Some("private, max-age=60"));
     assert_eq!(ann.request("HEAD", &format!("/{key}")).status, 302);
-    let mine = json(&ann.request("GET", "/api/links"));
+    let mine = body(&ann.request("GET", "/api/links"));
     assert_eq!(
         (mine["links"].as_array().unwrap().len(), &mine["links"][0]["key"]),
         (1, &json!(key))
@@ -83,7 +84,11 @@ fn a_link_that_expired_or_was_removed_is_gone_and_its_key_is_not_used_again() {
     let removed = ann.key(&json!({"url": URL, "alias": "sale"}), 201);
     assert_eq!(bob.request("DELETE", "/api/links/sale").status, 404);
     assert_eq!(ann.request("DELETE", "/api/links/sale").status, 204);
-    eventually("it expires", || ann.follow(&brief).0 == 410);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while ann.follow(&brief).0 != 410 {
+        assert!(Instant::now() < deadline, "it does not expire");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(ann.follow(&removed), (410, None));
     ann.is_refused(&json!({"url": URL, "alias": "sale"}), 409, "alias_taken");
     let next = ann.key(&json!({"url": URL, "expires_at": "2030-01-01T00:00:00Z"}), 201);
@@ -103,7 +108,7 @@ fn what_is_unknown_is_a_page_with_404() {
         assert_eq!(answer.header("cache-control"), Some("no-store"));
     }
     let answer = ann.request("GET", "/api/other");
-    crate::is_problem(&answer, 404, "unknown_path");
+    is_problem(&answer, 404, "unknown_path");
 }
 
 #[test]
@@ -137,23 +142,23 @@ fn what_cannot_be_a_link_is_refused_as_a_problem() {
     ann.is_refused(&json!({"url": URL, "alais": "x"}), 422, "bad_body");
     ann.is_refused(&to(&"x".repeat(20_000)), 413, "bad_body");
     let form = ann.client.request("POST", "/api/links", &[], b"url=https://example.com");
-    crate::is_problem(&form.unwrap(), 415, "bad_body");
+    is_problem(&form.unwrap(), 415, "bad_body");
 }
 
 #[test]
 fn users_are_those_whom_a_proxy_names_where_that_is_set() {
     let setup = Setup::new(&["--user-header", "X-Forwarded-User"]);
     let mut client = setup.visitor(1).client;
-    let body = to(URL).to_string();
+    let new = to(URL).to_string();
     let mut create = |user: Option<&str>| {
         let mut headers = vec![("Content-Type", "application/json"), ("Cookie", "user=1")];
         headers.extend(user.map(|user| ("X-Forwarded-User", user)));
-        client.request("POST", "/api/links", &headers, body.as_bytes()).unwrap()
+        client.request("POST", "/api/links", &headers, new.as_bytes()).unwrap()
     };
-    crate::is_problem(&create(None), 401, "no_user");
+    is_problem(&create(None), 401, "no_user");
     let of = [Some("ann@example.com"), Some("bob@example.com"), Some("ann@example.com")]
         .map(&mut create);
-    let key = |answer| json(answer)["key"].clone();
+    let key = |answer| body(answer)["key"].clone();
     assert_eq!(of.each_ref().map(|answer| answer.status), [201, 201, 200]);
     assert!(key(&of[0]) == key(&of[2]) && key(&of[0]) != key(&of[1]));
 }
