@@ -107,6 +107,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_is_what_the_horizon_needs_within_the_bounds_of_the_settings() {
+        let start = Instant::now();
+        let tuning = Tuning { lease_size_max: 400_000, ..Tuning::default() };
+        let mut pace = Pace::new(start);
+        assert_eq!((pace.hold_min(&tuning), pace.lease_size(&tuning)), (250, 1_000));
+        pace.sample(60_000, start + Duration::from_secs(60));
+        assert_eq!((pace.hold_min(&tuning), pace.lease_size(&tuning)), (450_000, 400_000));
+    }
+
+    #[test]
     fn a_burst_too_short_to_measure_is_measured_with_the_next_sample() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
