@@ -2,7 +2,7 @@
 
 `try-compose` and `try-systemd` use it. It needs root, and Debian's docker.io, docker-compose and debootstrap. Nothing
 of it is left when it ends: no daemon, no container, no image, no rule of a firewall. Only the Debian system that images
-are made of is kept, in ~/.cache/keymill, because it takes minutes to make.
+are made of is kept, in ~/.cache/keymill, because it takes minutes to make; DEBIAN_SUITE=bookworm takes an older one.
 """
 
 import hashlib
