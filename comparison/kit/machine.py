@@ -65,4 +65,6 @@ def _first_line(command: list[str]) -> str:
     except OSError:
         return ""
     # Some print their version as an error.
-    return next(iter((done.stdout or done.stderr).strip().splitlines()), "")
+    line = next(iter((done.stdout or done.stderr).strip().splitlines()), "")
+    # Without what some add to their version.
+    return re.split(r" \[epoll\]| sha=| \(Library| \(Debian| Copyright", line)[0]

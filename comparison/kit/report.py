@@ -12,6 +12,9 @@ HERE = Path(__file__).resolve().parents[1]
 RAW = HERE / "results.json"
 PAGE = HERE / "RESULTS.md"
 
+#: From this load on, others used the machine.
+BUSY = 0.5
+
 HEAD = """# Results
 
 `comparison/run` writes this page; `comparison/run NAME…` measures single parts anew. `results.json` has the figures of every run.
@@ -20,7 +23,7 @@ HEAD = """# Results
 - **Ratio** is keymill's median divided by the other's. Where the unit is a rate, more is better; where it is a time or memory, less is better.
 - **Spread** is the lowest and the highest ratio of two neighbouring runs or, of a figure that stands alone, its lowest and highest run.
 - Clients and servers share the machine. A rate therefore includes what the client needs; CPU a key counts all server processes and no client.
-- **Load** is how many processes wanted to run on average in the minute before a part. From about 0.5 on, others used the machine meanwhile: then only ratios count.
+- **Load** is how many processes wanted to run on average in the minute before a part. From 0.5 on, others used the machine: then only ratios count.
 """
 
 
@@ -43,6 +46,9 @@ def write(order: dict[str, str]) -> None:
         f"Machine: {machine['cores']} cores ({machine['cpu']}), {machine['memory']}, {machine['system']}, Linux {machine['kernel']}.",
         "",
     ]
+    busy = [name for name in order if raw["parts"].get(name, {}).get("load", 0) >= BUSY]
+    if busy:
+        lines += [f"The machine was shared: others used it while these parts ran: {', '.join(busy)}.", ""]
     for name, title in order.items():
         part = raw["parts"].get(name)
         if part is None:
@@ -91,4 +97,14 @@ def ratio(value: float) -> str:
 
 
 def figure(value: float) -> str:
-    return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+    if value == round(value):
+        return f"{value:,.0f}"
+    return (
+        f"{value:.3f}"
+        if abs(value) < 1
+        else f"{value:,.2f}"
+        if abs(value) < 10
+        else f"{value:,.1f}"
+        if abs(value) < 100
+        else f"{value:,.0f}"
+    )

@@ -22,7 +22,7 @@ end
 return redis.call('SCARD', KEYS[1])
 """
 FILL_STEP = 50_000
-SINGLE, PIPELINED, DURABLE = 100_000, 2_000_000, 30_000
+SINGLE, PIPELINED, DURABLE = 100_000, 1_000_000, 30_000
 LOST = "Redis without files loses its set and its counter with the process, and would hand out keys again; with `appendfsync always` it keeps them, as keymill does."
 
 
