@@ -21,6 +21,24 @@ pub struct Instance {
     pub started_at: String,
 }
 
+/// Where a keyspace's keys come from.
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Leased ordinals through FF1.
+    Shuffled,
+    /// Leased ordinals as they are.
+    Sequential,
+    /// Keys that were written out in advance.
+    Pooled,
+    /// Time, worker and sequence.
+    Snowflake,
+    /// Random, or time and random bits.
+    Uuid,
+    /// Computed from an input.
+    Digest,
+}
+
 /// The state of a key.
 #[derive(ToSchema)]
 #[serde(rename_all = "lowercase")]
