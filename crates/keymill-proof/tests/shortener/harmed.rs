@@ -55,7 +55,7 @@ fn no_create_fails_while_keymill_is_killed_and_postgres_restarted() {
         fleet.hold(1).kill();
         end.wait(BETWEEN);
     });
-    let retried = "trying again for up to 20s: the database of links";
+    let retried = "trying again for up to 60s: the database of links";
     assert!(server.log().contains(retried), "PostgreSQL was not missed:\n{}", server.log());
     assert!(server.stop().success());
     outcome.check(&spec.start());
