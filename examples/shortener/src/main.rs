@@ -12,6 +12,7 @@ mod target;
 mod user;
 mod web;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 #[tokio::main]
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(std::io::stderr().is_terminal()).init();
     match run(Settings::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -16,10 +16,12 @@ use serde_json::{Value, json};
 fn shortener(fleet: &Fleet, links: &str, folder: &Path) -> ServerSpec {
     let servers: Vec<_> = fleet.each().map(|it| format!("http://{}", it.address())).collect();
     let servers = servers.join(",");
+    // On a busy machine, PostgreSQL takes its time to recover.
+    let patience = ["--patience-seconds", "60"];
     let args = ["--listen", "127.0.0.1:0", "--keymill", &servers, "--links", links];
     ServerSpec {
         binary: binary("shortener"),
-        args: args.map(str::to_owned).to_vec(),
+        args: args.into_iter().chain(patience).map(str::to_owned).collect(),
         env: Vec::new(),
         log: folder.join("shortener.log"),
     }
@@ -34,7 +36,7 @@ struct Visitor {
 impl Visitor {
     fn new(address: SocketAddr, number: usize) -> Visitor {
         // Longer than the shortener's own patience.
-        let client = Client::new(address).time_max(Duration::from_secs(45));
+        let client = Client::new(address).time_max(Duration::from_secs(90));
         Visitor { client, cookie: format!("user={number:032x}") }
     }
 
