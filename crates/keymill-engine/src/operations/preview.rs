@@ -15,7 +15,7 @@ use crate::space::{Definition, DefinitionError, Kind, SpaceSpec, Timeline};
 use crate::store::NewSpace;
 
 /// How many keys a preview has.
-const KEYS: usize = 6;
+const KEYS: u8 = 6;
 /// How many ordinals are looked at for keys that are not blocked.
 const ORDINALS_MAX: u64 = 64;
 /// The name that the keys are made for. It is not a name that a space can have.
@@ -61,7 +61,7 @@ impl Service {
     fn samples(&self, new: &NewSpace) -> Result<Vec<String>, ServiceError> {
         let definition = &new.definition;
         let master = Master::given(&Master::random_text()).expect("it is long enough");
-        let mut keys = Vec::with_capacity(KEYS);
+        let mut keys = Vec::with_capacity(KEYS.into());
         match definition.kind {
             Kind::Shuffled | Kind::Sequential | Kind::Pooled => {
                 let generations = definition.generations(NAME, &master)?;
@@ -70,12 +70,12 @@ impl Service {
                 let made = (new.start..end).map(|ordinal| generations.key(ordinal));
                 let is_fine =
                     |key: &KeyText| !(new.tuning.blocklist && blocklist.blocks(key.as_bytes()));
-                keys.extend(made.filter(is_fine).map(text).take(KEYS));
+                keys.extend(made.filter(is_fine).map(text).take(KEYS.into()));
             }
             Kind::Digest => keys.extend(digests(definition, &master)?),
             Kind::Snowflake => keys.extend(ids(definition, self.inner.clock.now_ms())?),
             Kind::Uuid => Uuids::of(definition)
-                .make(KEYS as u32, |key| keys.push(String::from_utf8_lossy(key).into_owned())),
+                .make(KEYS.into(), |key| keys.push(String::from_utf8_lossy(key).into_owned())),
         }
         Ok(keys)
     }
@@ -84,7 +84,7 @@ impl Service {
 /// Keys of some inputs.
 fn digests(definition: &Definition, master: &Master) -> Result<Vec<String>, DefinitionError> {
     let digester = Digester::new(*master.digest_key(NAME), definition.shape()?, Normalize::None);
-    let candidate = |number: usize| {
+    let candidate = |number: u8| {
         let input = format!("input {number}");
         let prepared = digester.prepare("", &input).expect("it is short and not empty");
         text(prepared.candidate(0))
@@ -96,7 +96,7 @@ fn digests(definition: &Definition, master: &Master) -> Result<Vec<String>, Defi
 fn ids(definition: &Definition, now_ms: i64) -> Result<Vec<String>, DefinitionError> {
     let Some(timeline) = definition.timeline()? else { return Ok(Vec::new()) };
     let (shape, layout) = (definition.shape()?, timeline.layout);
-    let first = timeline.tick_at(now_ms).min(timeline.ticks().saturating_sub(KEYS as u64));
+    let first = timeline.tick_at(now_ms).min(timeline.ticks().saturating_sub(KEYS.into()));
     let id = |at: u64| {
         let tick = first + at / layout.sequences();
         let sequence = u32::try_from(at % layout.sequences()).unwrap_or(0);
@@ -104,7 +104,7 @@ fn ids(definition: &Definition, now_ms: i64) -> Result<Vec<String>, DefinitionEr
         shape.write(layout.id(Fields { tick, worker: 0, sequence }).into(), &mut key);
         text(key)
     };
-    Ok((0..KEYS as u64).map(id).collect())
+    Ok((0..u64::from(KEYS)).map(id).collect())
 }
 
 fn text(key: KeyText) -> String {

@@ -27,6 +27,7 @@ async function pollKeyspaces() {
   } catch (error) {
     keyspaces.error = error;
     showKeyspaces(true);
+    if (error instanceof Refusal) showState("leases", "They are shown to whoever may read all keyspaces.");
     throw error;
   }
   Object.assign(keyspaces, { all, error: null, isLoaded: true });
@@ -128,7 +129,7 @@ function showTotals() {
   setText(byId("total-rate"), keyspaces.isLoaded || now.rate !== null ? rateText(rate) : "–");
   const peak = Math.max(0, ...points.map(point => point.rate));
   setText(byId("total-note"), points.length > 1 ? `highest ${rateText(peak)}, ${rateText(now.requests)} requests a second` : "");
-  totalChart.show(points, activity.isThere ? undefined : "Figures come every ten seconds from this server");
+  totalChart.show(points, !may("read") ? "Shown to whoever may read all keyspaces" : activity.isThere ? undefined : "Figures come every ten seconds from this server");
   setText(byId("tile-p50"), latencyText(now.p50));
   setText(byId("tile-p99"), latencyText(now.p99));
   const ready = now.ready ?? [...keyspaces.all.values()].reduce((sum, space) => sum + readyOf({ kind: space.kind, ready: Number(space.at_hand) }), 0);

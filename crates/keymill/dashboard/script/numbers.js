@@ -47,7 +47,8 @@ const SECONDS = [["year", 31556952], ["month", 2629746], ["day", 86400], ["hour"
 // A time in its largest unit.
 function durationText(seconds) {
   if (!Number.isFinite(seconds)) return "for ever";
-  const [unit, size] = SECONDS.find(([, size]) => seconds >= size) || SECONDS[5];
+  // Half a year is easier to grasp in days than in months.
+  const [unit, size] = SECONDS.find(([unit, size]) => seconds >= (unit === "month" ? 6 * size : size)) || SECONDS[5];
   const count = Math.floor(seconds / size);
   const shown = count >= 1e6 ? compact(count) : exact(count);
   return `${shown} ${unit}${count === 1 ? "" : "s"}`;

@@ -15,8 +15,8 @@ function showSession() {
   byId("session").hidden = !token;
   setText(byId("session-name"), token || "");
   // Callers without a token may have some rights.
-  byId("sign-in-link").hidden = !needs_token || Boolean(token);
   server.isSignInNeeded = Boolean(needs_token && !token && !allow.length);
+  byId("sign-in-link").hidden = !needs_token || Boolean(token) || server.isSignInNeeded;
 }
 
 // A call was refused for lack of a token.
