@@ -170,7 +170,7 @@ impl Outcome {
                     if answer.status == expected && answer.header("location") == url.as_deref() => {
                 }
                 Ok(answer) => {
-                    drop(self.fail(format!("{key}: {} {}", answer.status, answer.text())))
+                    drop(self.fail(format!("{key}: {} {}", answer.status, answer.text())));
                 }
                 Err(error) => drop(self.fail(format!("{key}: {error}"))),
             }
