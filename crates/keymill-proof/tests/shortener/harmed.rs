@@ -34,7 +34,7 @@ struct Outcome {
 fn no_create_fails_while_keymill_is_killed_and_postgres_restarted() {
     let Some(mut postgres) = unless_missing(Postgres::start()) else { return };
     postgres.sql("postgres", "CREATE DATABASE shortener");
-    let links = postgres.url().replace("/keymill", "/shortener");
+    let links = format!("postgres://keymill@127.0.0.1:{}/shortener", postgres.port());
     let deployment = Deployment::on(postgres.url());
     let fleet = Fleet::start(["d0", "d1", "d2"].map(|it| deployment.server(it))).keeps_addresses();
     let spec = shortener(&fleet, &links, deployment.folder());
@@ -170,7 +170,7 @@ impl Outcome {
                     if answer.status == expected && answer.header("location") == url.as_deref() => {
                 }
                 Ok(answer) => {
-                    drop(self.fail(format!("{key}: {} {}", answer.status, answer.text())))
+                    drop(self.fail(format!("{key}: {} {}", answer.status, answer.text())));
                 }
                 Err(error) => drop(self.fail(format!("{key}: {error}"))),
             }
