@@ -23,7 +23,17 @@ def build(package: str, bench: str, *options: str) -> Path:
 
 def measure(program: Path, folder: Path, seconds: float, only: str = "") -> dict[str, float]:
     """Nanoseconds of one element, by group and function. Runs all benches once, or those that match."""
-    options = ["--warm-up-time", "0.3", "--measurement-time", str(seconds), "--noplot", *([only] if only else [])]
+    # Only the median is read, which needs no long resampling.
+    options = [
+        "--warm-up-time",
+        "0.3",
+        "--measurement-time",
+        str(seconds),
+        "--nresamples",
+        "2000",
+        "--noplot",
+        *([only] if only else []),
+    ]
     home = folder / "criterion"
     run([str(program), "--bench", *options], cwd=folder, settings={"CRITERION_HOME": str(home)})
     figures = {}

@@ -93,7 +93,7 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def ratio(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
 def figure(value: float) -> str:
