@@ -31,12 +31,12 @@ pub enum Kind {
     Sequential,
     /// Keys that were written out in advance.
     Pooled,
+    /// Computed from an input.
+    Digest,
     /// Time, worker and sequence.
     Snowflake,
     /// Random, or time and random bits.
     Uuid,
-    /// Computed from an input.
-    Digest,
 }
 
 /// The state of a key.

@@ -26,7 +26,6 @@ pub(super) fn begin(headers: Option<&HeaderMap>) -> Span {
         target: "keymill::span",
         parent: None,
         "request",
-        otel.name = Empty,
         otel.kind = "server",
         otel.status_code = Empty,
         network.protocol.name = Empty,
@@ -46,6 +45,18 @@ pub(super) fn begin(_: Option<&HeaderMap>) -> Span {
     Span::none()
 }
 
+/// Gives a name to a span that has begun, which a field `otel.name` would come too late for.
+#[cfg(feature = "otel")]
+fn rename(span: &Span, name: &'static str) {
+    use opentelemetry::trace::TraceContextExt;
+    use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+    span.context().span().update_name(name);
+}
+
+#[cfg(not(feature = "otel"))]
+fn rename(_: &Span, _: &'static str) {}
+
 /// Names the span that this is in, and says what came of it.
 pub(super) fn end((protocol, route): (Protocol, Route), status: StatusCode) {
     if !cfg!(feature = "otel") {
@@ -55,7 +66,7 @@ pub(super) fn end((protocol, route): (Protocol, Route), status: StatusCode) {
     if span.is_disabled() {
         return;
     }
-    span.record("otel.name", route.name());
+    rename(&span, route.name());
     span.record("network.protocol.name", protocol.name());
     span.record("http.response.status_code", status.as_u16());
     if status.is_server_error() {

@@ -38,7 +38,9 @@ async fn administration_metrics_and_pages_are_answered_only_there() {
         ("GET", "/docs", 200),
         ("GET", "/docs/style.css", 200),
         ("GET", "/openapi.json", 200),
-        ("GET", "/", 303),
+        ("GET", "/", 200),
+        ("GET", "/page/script.js", 200),
+        ("GET", "/v1/session", 200),
         ("PUT", "/v1/spaces/links", 201),
     ] {
         let hidden = ask(instance.address, method, path).await;

@@ -148,7 +148,7 @@ async fn a_preview_refuses_what_the_keyspace_would_be_refused_for_and_changes_no
         json!({"alphabet": "bse62"}),
         json!({"kind": "uuid", "length": 4}),
         json!({"kind": "uuid", "audit": "key"}),
-        json!({"start": 10, "kind": "digest"}),
+        json!({"start": 10, "kind": "uuid"}),
         json!({"kind": "snowflake", "epoch": "2199-01-01T00:00:00Z"}),
         json!({"step": 2}),
         json!({"lease_size_min": 0}),
