@@ -67,7 +67,7 @@ mod tests {
             }
             let found = |is_secure| {
                 let texts = values(&headers, is_secure).map(String::from_utf8_lossy);
-                texts.map(|text| text.into_owned()).collect::<Vec<_>>()
+                texts.map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
             };
             assert_eq!((found(false), found(true)), (owned(plain), owned(secure)), "{lines:?}");
         }

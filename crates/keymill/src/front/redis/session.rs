@@ -332,7 +332,7 @@ impl<'a> Session<'a> {
         let work = self.try_work(job, &mut output).instrument(span.clone());
         let (done, of) = (work.await, (Protocol::Redis, route_of(commands::find(name.as_bytes()))));
         span.in_scope(|| {
-            span::end(of, done.as_ref().map_or_else(|it| it.status, |()| StatusCode::OK))
+            span::end(of, done.as_ref().map_or_else(|it| it.status, |()| StatusCode::OK));
         });
         match done {
             Ok(()) => self.succeed(commands::find(name.as_bytes())),
