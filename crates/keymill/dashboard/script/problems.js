@@ -60,8 +60,9 @@ function problemCard(problem) {
     make("p", {}, ...prose(sentence(problem.detail)), " ", ...prose(advice)),
     line ? make("div", { class: "mend" }, make("code", { text: line }), copyButton(line, "the command")) : null);
 }
+// A text of the server as a sentence. What begins with a name, such as the ID of an instance, stays as it is.
 function sentence(text) {
-  const capital = text.charAt(0).toUpperCase() + text.slice(1);
+  const capital = /^[a-z']+[ ,:]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.!?]$/.test(capital) ? capital : `${capital}.`;
 }
 

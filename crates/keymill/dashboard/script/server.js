@@ -87,9 +87,8 @@ function refusalNote(error) {
     const need = error.need || "another right";
     return prose(`${who} lacks the right \`${need}\`. An administrator can create a token with it: \`keymill token create NAME --allow ${need}\``);
   }
-  const text = error.message.charAt(0).toUpperCase() + error.message.slice(1);
   const more = error.code ? [" ", make("a", { href: `/docs#code-${error.code}`, text: "What to do" })] : [];
-  return [...prose(/[.!?]$/.test(text) ? text : `${text}.`), ...more];
+  return [...prose(sentence(error.message)), ...more];
 }
 function showRefusal(place, error) {
   note(place, "bad", ...refusalNote(error));
