@@ -114,6 +114,7 @@ test("a session whose token is revoked ends with the form", async () => {
   await says(page, "#session-name", /brief/);
   await server.ask("DELETE", "/v1/tokens/brief", undefined, admin);
   await says(page, "#view-sign-in h1", /Sign in/);
+  await says(page, "#sign-in-result", /session of brief has ended/);
   await page.end();
 });
 
@@ -123,6 +124,10 @@ test("the first token signs in whoever creates it, and its text stays", async ()
   await says(page, "#tokens-state", /No tokens/);
   await says(page, "#token-first", /first token/);
   await page.locator("#token-form [name=name]").fill("boss");
+  await page.locator("#token-form [value=take]").check();
+  await page.getByRole("button", { name: "Create token" }).click();
+  // Nobody could create another one, and its text would be gone with the view.
+  await says(page, "#token-result", /first token needs the right admin/);
   await page.locator("#token-form [value=admin]").check();
   await page.getByRole("button", { name: "Create token" }).click();
   await says(page, "#token-result .secret", /^km_/);

@@ -38,7 +38,7 @@ async function pollInstances() {
 function instanceState({ stopped_at, seen_at }) {
   if (stopped_at) return ["stopped", `stopped ${agoText(stopped_at)}`];
   const isSilent = serverNow() - Date.parse(seen_at) > SILENT_MS;
-  return isSilent ? ["silent", `silent since ${durationText((serverNow() - Date.parse(seen_at)) / 1000)}`] : ["live", `seen ${agoText(seen_at)}`];
+  return isSilent ? ["silent", `silent for ${durationText((serverNow() - Date.parse(seen_at)) / 1000)}`] : ["live", `seen ${agoText(seen_at)}`];
 }
 
 function showInstances() {

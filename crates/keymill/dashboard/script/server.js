@@ -85,7 +85,7 @@ function refusalNote(error) {
   if (error.status === 403 && error.code === "forbidden") {
     const who = server.session.token ? `Your token \`${server.session.token}\`` : "A caller without a token";
     const need = error.need || "another right";
-    return prose(`${who} lacks the right \`${need}\`. An administrator can create a token with it: \`keymill token create NAME --allow ${need}\``);
+    return prose(`${who} lacks the right \`${need}\`. An administrator can create a token with it: \`keymill token create NAME --allow '${need}'\``);
   }
   const more = error.code ? [" ", make("a", { href: `/docs#code-${error.code}`, text: "What to do" })] : [];
   return [...prose(sentence(error.message)), ...more];

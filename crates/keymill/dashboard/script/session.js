@@ -26,6 +26,7 @@ function needSignIn() {
   if (server.isSignInNeeded || (needs_token && !token && allow.length)) return;
   server.session = { needs_token: true, token: null, allow: [], expires_at: null };
   showSession();
+  if (token) note(byId("sign-in-result"), "bad", "The session of ", make("code", { text: token }), " has ended: its 12 hours are over, or the token has expired or was revoked. Sign in again.");
   showRoute();
 }
 

@@ -62,6 +62,8 @@ function showText(place, { name, token }) {
 async function createToken(data, place) {
   const rights = data.getAll("right"), spaces = data.get("spaces").replace(/\s/g, "") || "*", days = Number(data.get("expires"));
   if (!rights.length) return note(place, "bad", "Choose at least one right.");
+  // From the first one on, every caller needs a token: somebody must be able to create the next.
+  if (!tokens.required && !(rights.includes("admin") && spaces === "*")) return note(place, "bad", "The first token needs the right admin in all keyspaces. From then on every caller needs a token, and only an administrator can create more.");
   const body = { name: data.get("name").trim(), allow: rights.map(right => `${right}:${spaces}`) };
   if (days) body.expires_at = new Date(serverNow() + days * 86400000).toISOString();
   if (data.get("rate")) body.rate = Number(data.get("rate"));
