@@ -51,6 +51,8 @@ pub struct Access {
     began: Instant,
     /// When the list was last read because of an unknown token, in milliseconds since `began`, and from 1.
     reread_at: AtomicU64,
+    /// Held while it is read for that reason.
+    rereading: tokio::sync::Mutex<()>,
 }
 
 /// What the settings say of it.
@@ -122,6 +124,7 @@ impl Access {
             replacing: Mutex::default(),
             began: Instant::now(),
             reread_at: AtomicU64::new(0),
+            rereading: tokio::sync::Mutex::default(),
         };
         access.update(Vec::new(), false, Instant::now(), 0);
         access
@@ -192,17 +195,20 @@ impl Access {
     }
 
     /// The same because somebody came with an unknown one, which may just have been made elsewhere; whether
-    /// it was done. At most once a second, so that a flood of wrong tokens does not become one of reads.
+    /// it was done. At most once a second, so that a flood of wrong tokens does not become one of reads. Those who
+    /// come while it is being read wait for that: a page asks for many things at once.
     pub async fn reread_for_unknown(&self, service: &Service) -> bool {
+        let Ok(_rereading) = self.rereading.try_lock() else {
+            drop(self.rereading.lock().await);
+            return true;
+        };
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + 1;
         let last = self.reread_at.load(Ordering::Relaxed);
         let every = u64::try_from(REREAD_EVERY.as_millis()).unwrap_or(u64::MAX);
-        let order = Ordering::Relaxed;
-        if (last > 0 && now < last + every)
-            || self.reread_at.compare_exchange(last, now, order, order).is_err()
-        {
+        if last > 0 && now < last + every {
             return false;
         }
+        self.reread_at.store(now, Ordering::Relaxed);
         self.reread(service).await.is_ok()
     }
 

@@ -106,7 +106,7 @@ impl Service {
         };
         numbers.can_meet(count.into()).map_err(|why| space.refusal(why))?;
         if space.takes_rows() {
-            let Given { count, expires_at } =
+            let Given { count, expires_at, .. } =
                 space.take_on_record(numbers, count, caller, each).await?;
             return Ok(Taken { count, expires_at });
         }

@@ -13,7 +13,7 @@ use super::{Service, ServiceError, Space};
 use crate::clock::Clock;
 use crate::fence::Fence;
 use crate::fence::group_commit::GroupCommit;
-use crate::source::claimed_keys::ClaimedAs;
+use crate::source::claimed_keys::{ClaimedAs, Lifetime};
 use crate::source::drawn::Drawn;
 use crate::source::numbers::Numbers;
 use crate::source::outlook::NotReady;
@@ -78,6 +78,8 @@ impl Service {
 pub(super) struct Given {
     pub(super) count: u32,
     pub(super) expires_at: Option<Timestamp>,
+    /// The lifetime of the oldest of those that were claimed as used.
+    oldest: Option<Lifetime>,
 }
 
 impl Given {
@@ -177,6 +179,14 @@ impl Space {
                 break;
             }
         }
+        if let Source::Claimed { claimed, .. } = &self.source
+            && !claimed.may_go(given.oldest)
+            && noted == 0
+        {
+            // The first keys grew too old while the take waited for the others. All of them come back.
+            let why = "keys of the pool grew too old while this request waited for more; try again";
+            return Err(self.refusal(NotReady::Late(why.to_owned())));
+        }
         free.keep();
         Ok(given)
     }
@@ -220,6 +230,7 @@ impl Space {
                             each(key.as_bytes());
                             unnoted.push(number);
                             given.add(1, lifetime.map(|it| it.expires_at));
+                            given.oldest = [given.oldest, lifetime].into_iter().flatten().min();
                         }
                         ClaimedAs::Used(_) => too_old.push(claimed.clone()),
                     }

@@ -45,8 +45,8 @@ pub(crate) enum ClaimedAs {
     Used(Option<Lifetime>),
 }
 
-/// How long a key lives that was claimed at some moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How long a key lives that was claimed at some moment. The one that ends first is the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lifetime {
     /// Until when it may be handed out.
     fresh_until: Timestamp,

@@ -160,10 +160,12 @@ impl PoolSupply {
     /// Gives back keys that became too old to be handed out, so that their time begins anew with their next claim. What
     /// fails is not tried again: the store may have done it, and a key that is given back twice could be handed out twice.
     async fn release_too_old(&self) {
-        let mut keys = self.claimed.take_too_old();
-        // The record of this one shows that the store was not rolled back.
+        // The record of the last one shows that the store was not rolled back: it waits until there is a later one.
         let last = self.last().as_ref().map(|last| last.key.id);
-        keys.retain(|claimed| Some(claimed.id) != last);
+        let too_old = self.claimed.take_too_old();
+        let (kept, keys): (Vec<_>, Vec<_>) =
+            too_old.into_iter().partition(|claimed| Some(claimed.id) == last);
+        self.claimed.add_too_old(kept);
         let Some(first) = keys.iter().map(|claimed| claimed.id).min() else { return };
         let count = keys.len();
         let back = Release {

@@ -58,6 +58,30 @@ async fn a_take_says_when_its_first_key_expires_where_keys_do() {
     }
 }
 
+/// Near the end of a pool a claim is one key, and the last claim has to stay on record: it may not be lost with each.
+#[tokio::test]
+async fn a_small_pool_is_handed_out_to_its_end_although_claims_become_too_old() {
+    let hand = Arc::<ClockHand>::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let limits = ServerLimits::default();
+    let clock = Clock::moved_by(&hand);
+    let instance = Instance::start_by(listener.into(), None, limits, clock).await;
+    let spec = json!({"kind": "pooled", "ttl_seconds": 60});
+    assert_eq!(instance.put("coupons", &spec).await.status, 201);
+    instance.service.fill_pool("coupons", Filling::Add(12), |_, _| {}).await.unwrap();
+    let mut taken = 0;
+    loop {
+        let answer = instance.call("POST", "/v1/spaces/coupons/keys").await;
+        match answer.status {
+            200 => taken += 1,
+            503 => continue,
+            _ => break answer.is_problem(409, "exhausted", ""),
+        }
+        hand.advance(Duration::from_secs(31));
+    }
+    assert!(taken >= 10, "only {taken} of 12");
+}
+
 #[tokio::test]
 async fn keys_that_became_too_old_in_memory_are_given_back_and_not_handed_out() {
     let hand = Arc::<ClockHand>::default();

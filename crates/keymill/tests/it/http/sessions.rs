@@ -170,6 +170,29 @@ async fn every_instance_of_a_store_accepts_a_session_and_ends_it_with_its_token(
     refused.is_problem(401, "unauthorized", "sign in again");
 }
 
+/// A page asks for many things at once, and a load balancer spreads them.
+#[tokio::test]
+async fn a_session_that_is_new_to_an_instance_counts_for_all_requests_that_come_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("keymill.db").display());
+    let start = async || Instance::start_on(Some(store.clone()), ServerLimits::default()).await;
+    let (first, second) = (start().await, start().await);
+    let admin = first.admin().await;
+    // From here on the second one knows that there are tokens.
+    assert_eq!(second.call_as(&admin, "GET", "/v1/spaces").await.status, 200);
+    for round in 0..3 {
+        // Longer than the list is not read again for the sake of unknown tokens.
+        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+        let body = json!({"name": format!("shop-{round}"), "allow": ["read:*"]});
+        let shop = first.token_by(&admin, &body).await;
+        let headers = format!("{}{OWN}", cookie_of(&sign_in(&first, &shop, OWN).await));
+        let ask = || second.send("GET", "/v1/spaces", &headers, "");
+        let (a, b, c, d, e, f) = tokio::join!(ask(), ask(), ask(), ask(), ask(), ask());
+        let statuses = [a, b, c, d, e, f].map(|answer| answer.status);
+        assert_eq!(statuses, [200; 6], "in round {round}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_ends_with_the_text_of_the_token_that_was_shown() {
     let instance = Instance::start().await;
