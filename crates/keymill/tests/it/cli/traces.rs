@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -46,13 +48,22 @@ fn a_collector_is_sent_requests_and_store_calls_of_the_trace_that_they_are_part_
 }
 
 #[test]
-fn a_collector_that_is_not_there_stops_nothing() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{nobody}");
+fn a_collector_that_goes_away_stops_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let is_leaving = Arc::new(AtomicBool::new(false));
+    let leaves = is_leaving.clone();
+    std::thread::spawn(move || {
+        while !leaves.load(Ordering::Relaxed) {
+            let (mut stream, _) = listener.accept().unwrap();
+            while !leaves.load(Ordering::Relaxed) && export(&mut stream).is_some() {}
+        }
+    });
     let variables =
         [("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "50")];
     let mut server = Server::start_with(Place::new(), &LOOPBACK, &variables);
-    for _ in 0..3 {
+    is_leaving.store(true, Ordering::Relaxed);
+    for _ in 0..5 {
         assert!(server.ask("GET", "/v1/spaces", "").starts_with("HTTP/1.1 200"));
         std::thread::sleep(Duration::from_millis(60));
     }
