@@ -40,6 +40,7 @@ mod session;
 mod single;
 mod space_changes;
 mod spaces;
+mod state;
 mod store;
 mod streamed_body;
 mod take;
@@ -53,10 +54,8 @@ mod web_page;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body as AxumBody;
 use bytes::Bytes;
@@ -65,7 +64,6 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Version};
 use keymill_engine::operations::Service;
-use tokio::sync::{Notify, Semaphore};
 use tower::ServiceExt;
 use tracing::Instrument;
 
@@ -75,30 +73,24 @@ pub use budget::{UNSENT_MAX, UNSENT_MIN};
 pub use listeners::{Listener, is_admin_only};
 pub(crate) use origin::ClientCertificate;
 pub use problem::Problem;
+pub(crate) use state::State;
 pub use used::UsedView;
 
 pub use self::browser::BrowserRules;
-use self::budget::{Budget, Line};
-use crate::access::session::SessionKey;
-use crate::access::{Access, AccessSettings};
+use self::budget::Line;
 use crate::front;
-use crate::front::addresses::AddressRules;
 use crate::front::redis::Redis;
 use crate::front::span;
 use crate::metrics::tls::TlsFigures;
-use crate::metrics::{Metrics, Protocol, Refusal, Route, SPACES_MAX};
+use crate::metrics::{Protocol, Refusal, Route};
 use checks::Asked;
-use origin::{Origin, Origins};
+use origin::Origin;
 use request_body::RequestBody;
 use routes::router;
-use single::DefaultSpace;
 use tokens::{Act, Unchanged};
 
 /// An answer's body: bytes that are ready, or a body that axum made or that is made in pieces.
 pub type Body = Either<Full<Bytes>, AxumBody>;
-
-/// How many imports may be under way at once.
-const IMPORTS_MAX: usize = 8;
 
 /// The HTTP front of one instance, as one connection sees it.
 #[derive(Debug, Clone)]
@@ -108,122 +100,18 @@ pub struct Http {
     pub(super) origin: Arc<Origin>,
 }
 
-/// What the handlers share.
-#[derive(Debug, Clone)]
-pub(crate) struct State {
-    pub(super) service: Service,
-    default_space: Arc<DefaultSpace>,
-    pub(super) metrics: Arc<Metrics>,
-    /// The largest body of a request.
-    pub(super) body_max: Arc<AtomicUsize>,
-    pub(super) address_rules: Arc<ArcSwap<AddressRules>>,
-    /// Who may do what.
-    pub(super) access: Arc<Access>,
-    /// What the sessions of browsers are signed with.
-    session_key: Arc<SessionKey>,
-    pub(super) browser_rules: Arc<ArcSwap<BrowserRules>>,
-    origins: Arc<Origins>,
-    /// Imports under way, each with lines in memory.
-    imports: Arc<Semaphore>,
-    description: openapi::LastDescription,
-    /// Whether the server was told to stop.
-    pub(super) stopping: Arc<AtomicBool>,
-    /// Told when it is, for answers that would go on for ever.
-    pub(super) stop_told: Arc<Notify>,
-    /// How much of large answers may be in memory.
-    pub(super) budget: Arc<Budget>,
-    /// Whether what only admins need is answered on a listener of its own.
-    pub(super) has_admin_listener: bool,
-    /// The connection that is answered, if it is known.
-    pub(super) line: Option<Arc<Line>>,
-}
-
 impl Http {
     /// A front on a service. `/get-key` takes from `default_space`.
     pub fn new(service: Service, default_space: &str, body_max: usize) -> Http {
-        let metrics = Arc::new(Metrics::new(service.clone(), SPACES_MAX));
-        let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
-        let session_key = service.master().map(|master| SessionKey::new(master.session_key()));
-        let state = State {
-            service,
-            default_space: Arc::new(DefaultSpace::new(default_space)),
-            metrics,
-            body_max: Arc::new(AtomicUsize::new(body_max)),
-            address_rules: Arc::default(),
-            access: Arc::new(Access::new(AccessSettings::default())),
-            // A service that was started to read may have no secret.
-            session_key: Arc::new(session_key.unwrap_or_else(SessionKey::random)),
-            browser_rules: Arc::default(),
-            origins: Arc::new(Origins::new()),
-            imports,
-            description: openapi::LastDescription::default(),
-            stopping: Arc::default(),
-            stop_told: Arc::default(),
-            budget: Budget::new(UNSENT_MAX),
-            has_admin_listener: false,
-            line: None,
-        };
+        let state = State::new(service, default_space, body_max);
         let router = router(state.clone());
         let origin = Arc::new(state.origins.connection(None, Listener::Public, false));
         Http { state, router, origin }
     }
 
-    /// What addresses may do at present.
-    pub fn address_rules(&self) -> Arc<AddressRules> {
-        self.state.address_rules.load_full()
-    }
-
-    /// Changes what addresses may do, from the next connection and the next request on.
-    pub fn set_address_rules(&self, rules: AddressRules) {
-        self.state.address_rules.store(Arc::new(rules));
-    }
-
-    /// The same front with other ideas of who may do what.
-    pub fn with_access(mut self, access: Arc<Access>) -> Http {
-        self.state.access = access;
-        // Handlers have a copy of the state.
-        self.router = router(self.state.clone());
-        self
-    }
-
-    /// Changes what the settings say of who may do what.
-    pub fn set_access(&self, settings: AccessSettings) {
-        self.state.access.set(settings);
-    }
-
-    /// Changes which names the server has, and which pages may use it.
-    pub fn set_browser_rules(&self, rules: BrowserRules) {
-        self.state.browser_rules.store(Arc::new(rules));
-    }
-
-    /// Changes how large the body of a request may be.
-    pub fn set_body_max(&self, body_max: usize) {
-        self.state.body_max.store(body_max, Ordering::Relaxed);
-    }
-
     /// Counts a connection beyond a limit.
     pub(crate) fn count_refused(&self, refusal: Refusal) {
         self.state.metrics.count_refused(refusal);
-    }
-
-    /// Sets how many bytes of large answers may wait in memory to be sent.
-    pub fn with_unsent_max(mut self, bytes: usize) -> Http {
-        self.state.budget = Budget::new(bytes);
-        self
-    }
-
-    /// Sets how many keyspaces have metrics of their own. Nothing was counted before.
-    pub fn with_metrics_spaces_max(mut self, spaces_max: usize) -> Http {
-        self.state.metrics = Arc::new(Metrics::new(self.state.service.clone(), spaces_max));
-        // Handlers have a copy of the state.
-        self.router = router(self.state.clone());
-        self
-    }
-
-    /// Answers on the admin listener alone what only admins need.
-    pub(crate) fn with_admin_listener(mut self) -> Http {
-        self.state.has_admin_listener = true;
-        self
     }
 
     /// What readiness and metrics tell of TLS.
@@ -260,12 +148,6 @@ impl Http {
     /// and grants nothing by itself.
     pub(crate) fn set_secured(&self, certificate: Option<ClientCertificate>) {
         self.origin.set_secured(certificate);
-    }
-
-    /// Reports from now on that this instance is not ready, so that load balancers use others.
-    pub fn begin_stop(&self) {
-        self.state.stopping.store(true, Ordering::Relaxed);
-        self.state.stop_told.notify_waiters();
     }
 
     /// Answers one request.
