@@ -112,7 +112,9 @@ function ask({ title, why, action, typed }) {
 function showState(id, content) {
   const state = byId(`${id}-state`), list = byId(id);
   state.hidden = !content;
-  if (content) state.replaceChildren(...[].concat(content));
+  const next = make("div", {}, content);
+  // What says the same stays: a click or the focus on it is not lost.
+  if (content && state.innerHTML !== next.innerHTML) state.replaceChildren(...next.childNodes);
   if (list && list.tagName === "TABLE") list.hidden = Boolean(content);
 }
 

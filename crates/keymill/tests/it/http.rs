@@ -12,6 +12,7 @@ mod contract;
 mod digests;
 mod docs;
 mod expiry;
+pub(crate) mod guarded;
 mod ids;
 mod input;
 mod instance;
@@ -23,7 +24,9 @@ mod moving;
 mod over_http2;
 mod pieces;
 mod requests;
-pub(crate) mod rights;
+mod rights;
+mod session_ends;
+mod session_origins;
 pub(crate) mod sessions;
 mod spaces;
 mod take;
@@ -214,4 +217,25 @@ impl Answer {
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains(says), "`{detail}` does not say `{says}`");
     }
+}
+
+/// Asks until keys are there: a first take may take longer than it waits.
+pub(crate) async fn settled(ask: impl AsyncFn() -> Answer) -> Answer {
+    for _ in 0..200 {
+        let answer = ask().await;
+        if answer.status != 503 {
+            return answer;
+        }
+    }
+    panic!("there are never any keys");
+}
+
+/// Waits until something is so.
+pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waited = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waited).await.expect(what);
 }

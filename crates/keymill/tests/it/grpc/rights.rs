@@ -11,7 +11,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Status};
 
 use super::{Client, Instance, bearing, client, client_at, contract, is_problem, reason};
-use crate::http::rights::Guarded;
+use crate::http::guarded::Guarded;
 use crate::http::sessions::{cookie_of, sign_in};
 
 use Needs::{All, In};

@@ -15,7 +15,7 @@ use tonic::{Code, Request};
 
 use super::stream::Keys;
 use super::{Instance, SOON, client, ensure, is_problem, of_kind, take};
-use crate::http::rights::Guarded;
+use crate::http::guarded::Guarded;
 
 #[tokio::test]
 async fn a_stream_that_cannot_be_is_refused_with_code_and_reason() {

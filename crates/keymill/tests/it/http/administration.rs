@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Instance};
+use super::{Instance, settled};
 
 const PLAIN: &str = "content-type: text/plain\r\n";
 
@@ -89,7 +89,9 @@ async fn a_pool_is_filled_a_part_at_a_time_and_listed_in_its_order() {
         listed.extend(keys.map(|key| key.as_str().unwrap().to_owned()));
         after = format!("&after={}", page["next"].as_str().unwrap().replace('/', "%2F"));
     }
-    let taken = settled(&instance, "/v1/spaces/pool/keys?count=1000").await.json();
+    let taken = settled(async || instance.call("POST", "/v1/spaces/pool/keys?count=1000").await)
+        .await
+        .json();
     let taken = taken["keys"].as_array().unwrap().iter().map(|key| key.as_str().unwrap());
     assert!(taken.eq(listed[..1_000].iter().map(String::as_str)), "another order");
     instance.call("GET", "/v1/spaces/pool/pool?after=x").await.is_problem(400, "bad_parameter", "");
@@ -142,7 +144,9 @@ async fn keys_in_use_are_imported_and_never_handed_out() {
         let refused = import(&format!("?first_line={wrong}"), "001\n").await;
         refused.is_problem(400, "bad_parameter", "first_line");
     }
-    let taken = settled(&instance, "/v1/spaces/tickets/keys?count=3").await.json();
+    let taken = settled(async || instance.call("POST", "/v1/spaces/tickets/keys?count=3").await)
+        .await
+        .json();
     assert_eq!(taken["keys"], json!(["001", "003", "005"]));
     let nowhere = instance.send("POST", "/v1/spaces/nowhere/used-keys", PLAIN, "").await;
     nowhere.is_problem(404, "unknown_space", "nowhere");
@@ -212,14 +216,4 @@ async fn what_is_administered_is_on_record() {
         "POST /v1/spaces/default/seal",
     ];
     assert_eq!(acts, expected);
-}
-
-/// The answer to a take, once it is no longer that keys are on their way.
-async fn settled(instance: &Instance, path: &str) -> Answer {
-    loop {
-        let answer = instance.call("POST", path).await;
-        if answer.status != 503 {
-            return answer;
-        }
-    }
 }

@@ -4,7 +4,7 @@ use keymill::access::AccessSettings;
 use keymill::access::rights::Grants;
 use serde_json::{Value, json};
 
-use super::{Answer, Instance};
+use super::{Answer, Instance, settled};
 
 #[tokio::test]
 async fn the_token_is_the_caller_and_what_callers_say_is_kept_below_it() {
@@ -258,13 +258,8 @@ impl Known {
         self.instance.send(method, path, &headers, body).await
     }
 
-    /// The same, repeated while keys are on their way: a first take may take longer than it waits.
+    /// The same, repeated while keys are on their way.
     async fn settled(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
-        loop {
-            let answer = self.send(token, method, path, body).await;
-            if answer.status != 503 {
-                return answer;
-            }
-        }
+        settled(async || self.send(token, method, path, body).await).await
     }
 }

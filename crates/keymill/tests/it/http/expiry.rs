@@ -10,7 +10,7 @@ use keymill_engine::operations::Filling;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Answer, Instance};
+use super::{Instance, settled};
 
 #[tokio::test]
 async fn a_take_says_when_its_first_key_expires_where_keys_do() {
@@ -108,16 +108,4 @@ async fn keys_that_became_too_old_in_memory_are_given_back_and_not_handed_out() 
     instance.service.stop(Duration::from_secs(20)).await;
     let left = instance.call("GET", "/v1/spaces/coupons").await.json()["available"].clone();
     assert!((995..=997).contains(&left.as_u64().unwrap()), "{left}");
-}
-
-/// Asks until keys are there: a first take may take longer than it waits.
-async fn settled(ask: impl AsyncFn() -> Answer) -> Answer {
-    for _ in 0..200 {
-        let answer = ask().await;
-        if answer.status != 503 {
-            assert_eq!(answer.status, 200, "{}", answer.body);
-            return answer;
-        }
-    }
-    panic!("there are never any keys");
 }

@@ -7,7 +7,7 @@ use keymill::access::AccessSettings;
 use keymill::access::limits::AddressLimits;
 use serde_json::json;
 
-use super::{Answer, Instance};
+use super::{Answer, Instance, settled};
 
 /// More than anything here takes, unless nothing is ever refused.
 const TRIES: usize = 10_000;
@@ -51,7 +51,7 @@ async fn a_take_above_the_burst_can_never_succeed_and_is_told_so() {
     let admin = instance.admin().await;
     let ask = json!({"name": "shop", "allow": ["take:*", "name:*"], "rate": 5});
     let shop = instance.token_by(&admin, &ask).await;
-    until_settled(async || instance.call_as(&admin, "GET", "/get-key").await).await;
+    settled(async || instance.call_as(&admin, "GET", "/get-key").await).await;
     let post = async |path: &str, body: &str| {
         instance.send_as(&shop, "POST", path, "content-type: application/json\r\n", body).await
     };
@@ -84,7 +84,7 @@ async fn a_quota_ends_with_the_day() {
     // Once, and once more where a day ends in between.
     let mut refusal = None;
     for _ in 0..3 {
-        let answer = until_settled(async || take(3).await).await;
+        let answer = settled(async || take(3).await).await;
         if answer.status != 200 {
             refusal = Some(answer);
             break;
@@ -124,8 +124,7 @@ async fn a_take_that_fails_costs_nothing_of_the_quota() {
         }
     }
     // Also one that waits for keys in vain.
-    let all =
-        until_settled(async || send("POST", "/v1/spaces/default/keys?count=3", "").await).await;
+    let all = settled(async || send("POST", "/v1/spaces/default/keys?count=3", "").await).await;
     assert_eq!(all.status, 200, "{}", all.body);
     // Unless a day has just ended, nothing is left.
     let one = async || send("POST", "/v1/spaces/default/keys", "").await;
@@ -202,15 +201,4 @@ async fn until_refused(ask: impl AsyncFn() -> Answer) -> Answer {
         }
     }
     panic!("it is never refused");
-}
-
-/// Repeats a take that waits in vain for the first keys.
-async fn until_settled(ask: impl AsyncFn() -> Answer) -> Answer {
-    for _ in 0..TRIES {
-        let answer = ask().await;
-        if answer.status != 503 {
-            return answer;
-        }
-    }
-    panic!("keys never come");
 }
