@@ -77,7 +77,7 @@ fn what_is_no_key_is_refused_with_the_reason() {
 #[test]
 fn decode_errors_say_what_is_wrong() {
     let error = shape("base62,7").read(b"abc\n567").unwrap_err();
-    assert_eq!(error.to_string(), r"`\n` at position 3 is not in the alphabet of the keyspace");
+    assert_eq!(error.to_string(), r"`\n` at position 4 is not in the alphabet of the keyspace");
     let error = shape("base62,7,prefix=a_").read(b"abc").unwrap_err();
     assert_eq!(error.to_string(), "the key does not begin with `a_`");
 }

@@ -8,6 +8,7 @@ mod audit;
 mod bounds;
 mod digests;
 mod error;
+mod exact_take;
 mod explain;
 mod export;
 mod figures;

@@ -36,6 +36,7 @@ for (const look of LOOKS) {
   test(`a token signs in, shows live figures, and signs out, ${look.width} pixels, ${look.colorScheme}`, async () => {
     const page = await open(browser, `${server.url}/`, look);
     await says(page, "#view-sign-in h1", /Sign in/);
+    await says(page, "#pulse-text", /Not signed in/);
     assert.equal(await page.locator("#view-overview").isVisible(), false);
     await page.inspect("sign-in");
     page.expectRefusals(401);
@@ -44,6 +45,9 @@ for (const look of LOOKS) {
     await signIn(page, admin);
     await says(page, "#session-name", /admin/);
     await says(page, "#total-rate", /^[1-9]/);
+    await says(page, "#pulse-text", /Live|problem/);
+    await says(page, "#instances-rows", /seen/);
+    assert.equal(await page.locator("#instances-rows tr").count(), 1, "the commands that made tokens are no instances");
     assert.equal(await page.evaluate(() => document.cookie), "", "no script sees the session");
     await page.inspect("signed-in");
     await page.reload();

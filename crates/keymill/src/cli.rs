@@ -297,6 +297,15 @@ async fn open_service(config: &Config, allow_unsafe: bool) -> anyhow::Result<Ser
     })
 }
 
+/// Creates a keyspace of the settings, or the default one, if it is missing; whether it was. One of the settings must
+/// be as they say. The default one is used as it is, of whatever kind.
+async fn create_missing(config: &Config, service: &Service, name: &str) -> anyhow::Result<bool> {
+    let Some(wanted) = config.wanted_space(name) else { return Ok(false) };
+    let is_there = !config.spaces.contains_key(name)
+        && !matches!(service.space(name).await, Err(ServiceError::UnknownSpace(_)));
+    Ok(!is_there && service.ensure_space(name, &wanted).await?.made)
+}
+
 /// Refuses a store without keyspaces if the secret comes from outside it: the store may have been
 /// emptied, or lost and created again.
 async fn refuse_forgotten(config: &Config, store: &OpenedStore) -> anyhow::Result<()> {

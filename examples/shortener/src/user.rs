@@ -1,7 +1,8 @@
 //! Users: whose link it is.
 //!
 //! A company has a proxy in front that signs people in, and names its header in the settings. Without one, a browser
-//! is a user: it gets a random ID in a cookie, which is all it takes to see and to end its links.
+//! is a user: it gets a random ID in a cookie, which is all it takes to see and to end its links. Only a hash of it is
+//! kept, so nobody can act as a user who reads the database of links or the aliases in keymill.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::problem::Problem;
@@ -37,15 +39,20 @@ pub(crate) async fn identify(
         },
         None => cookie(request.headers()),
     };
-    let is_new = known.is_none();
-    let user = known.unwrap_or_else(|| Uuid::new_v4().simple().to_string());
-    let secure = if app.public_url.scheme() == "https" { "; Secure" } else { "" };
-    let cookie = format!(
-        "{COOKIE}={user}; Path=/; HttpOnly; SameSite=Lax; Max-Age={COOKIE_SECONDS}{secure}"
-    );
+    let (user, new_cookie) = match known {
+        Some(user) => (user, None),
+        None => {
+            let id = Uuid::new_v4().simple().to_string();
+            let secure = if app.public_url.scheme() == "https" { "; Secure" } else { "" };
+            let cookie = format!(
+                "{COOKIE}={id}; Path=/; HttpOnly; SameSite=Lax; Max-Age={COOKIE_SECONDS}{secure}"
+            );
+            (name_of(&id), HeaderValue::try_from(cookie).ok())
+        }
+    };
     request.extensions_mut().insert(User(user));
     let mut response = next.run(request).await;
-    if is_new && let Ok(cookie) = HeaderValue::try_from(cookie) {
+    if let Some(cookie) = new_cookie {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
@@ -61,9 +68,15 @@ fn signed_in(header: Option<&HeaderValue>) -> Option<String> {
 fn cookie(headers: &HeaderMap) -> Option<String> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|it| it.split_once('='));
-    let (_, user) = pairs.find(|(name, _)| name.trim() == COOKIE)?;
-    let is_ours = user.len() == 32 && user.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_ours.then(|| user.to_owned())
+    let (_, id) = pairs.find(|(name, _)| name.trim() == COOKIE)?;
+    let is_ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_ours.then(|| name_of(id))
+}
+
+/// What a browser's user is called in the databases: half of a hash, from which nobody finds the ID.
+fn name_of(id: &str) -> String {
+    let hash = Sha256::digest(id.as_bytes());
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unidentified(header: &str) -> Problem {

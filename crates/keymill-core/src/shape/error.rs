@@ -65,7 +65,7 @@ pub enum DecodeError {
     #[error("the key is empty")]
     Empty,
     /// A character is not of the alphabet.
-    #[error("`{}` at position {at} is not in the alphabet of the keyspace", found.escape_ascii())]
+    #[error("`{}` at position {} is not in the alphabet of the keyspace", found.escape_ascii(), at + 1)]
     Character {
         /// Its index in the text, in bytes.
         at: usize,

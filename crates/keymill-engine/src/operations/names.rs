@@ -14,7 +14,8 @@ use crate::store::{NameBatch, NamePage, NamePurpose, NameRecord, Naming, NewName
 const LOCATE_MAX: usize = 3;
 
 /// Words that a shortener's own pages need.
-const RESERVED: [&str; 20] = [
+const RESERVED: [&str; 23] = [
+    ".well-known",
     "about",
     "admin",
     "api",
@@ -27,12 +28,14 @@ const RESERVED: [&str; 20] = [
     "healthz",
     "help",
     "index",
+    "index.html",
     "login",
     "logout",
     "metrics",
     "readyz",
     "robots.txt",
     "settings",
+    "sitemap.xml",
     "static",
     "www",
 ];

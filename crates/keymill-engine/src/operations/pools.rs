@@ -248,7 +248,7 @@ impl Space {
             |(_, character): &(usize, char)| !shape.alphabet().symbols().contains(*character);
         match own.char_indices().find(is_other) {
             Some((at, other)) => {
-                let (at, other) = (key.len() - own.len() + at, other.escape_debug());
+                let (at, other) = (key.len() - own.len() + at + 1, other.escape_debug());
                 Err(format!("`{other}` at position {at} is not in the alphabet of the keyspace"))
             }
             None => Ok(NewName { key: key.to_owned(), ordinal: None }),

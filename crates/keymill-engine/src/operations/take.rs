@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use keymill_core::KeyText;
 use tokio::time::Instant;
 
-use super::pools::no_pool;
 use super::source::Source;
 use super::takeable::TakesFrom;
 use super::unwritten::{Run, Unwritten};
@@ -16,18 +15,9 @@ use super::use_log::Given;
 use super::{Service, ServiceError, Space, check_caller};
 use crate::source::drawn::Drawn;
 use crate::source::outlook::NotReady;
-use crate::space::Audit;
-use crate::store::{GiveBack, LeaseAsk, StoreError};
-use crate::supply::claims::FRUITLESS_FILLS_MAX;
-
-/// The most ordinals that one lease of an exact take asks for: what a crash would waste.
-const EXACT_LEASE_MAX: u64 = 100_000;
-
-/// The same of one claim.
-const EXACT_CLAIM_MAX: u64 = 10_000;
 
 /// How many ordinals are turned into keys before others get a turn: a fraction of a millisecond.
-const PIECE: u64 = 4_096;
+pub(super) const PIECE: u64 = 4_096;
 
 /// After so many ordinals without a key, a take gives up. They stay spent, so that the next one gets
 /// further; without an end, a keyspace whose next million keys are blocked would occupy a thread.
@@ -35,9 +25,6 @@ pub(super) const FRUITLESS_MAX: u64 = 100_000;
 
 /// After how many of them others get a turn.
 const FRUITLESS_TURN: u64 = 64;
-
-/// The same for a command that ends.
-const EXACT_FRUITLESS_MAX: u64 = 10_000_000;
 
 /// How many keys a take gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,147 +201,6 @@ impl Service {
         self.inner.spaces.shard(space).load().get(space)?.take_noted(began)
     }
 
-    /// Takes keys for a command that ends: leases exactly as many as it hands out, and closes
-    /// the leases behind it. Ends early when `each` says that nobody reads any more.
-    pub async fn take_exactly(
-        &self,
-        space: &Arc<Space>,
-        count: u64,
-        caller: &str,
-        mut each: impl FnMut(&[u8]) -> bool + Send,
-    ) -> Result<u64, ServiceError> {
-        check_caller(caller)?;
-        match &space.source {
-            Source::Leased(_) => {}
-            Source::Claimed { .. } => {
-                return self.claim_exactly(space, count, caller, each).await;
-            }
-            Source::Ticks(_) | Source::Uuids(_) => {
-                return self.take_all(space, count, caller, each).await;
-            }
-            Source::Digests(_) => return Err(space.not_takeable()),
-        }
-        let inner = &self.inner;
-        let (mut taken, mut fruitless, mut read) = (0, 0, true);
-        let mut last_lease = None;
-        while taken < count && read {
-            let ask = LeaseAsk {
-                space: space.name.clone(),
-                instance: self.instance().clone(),
-                // Where nothing but blocked keys came, more of them are leased at once.
-                size: (count - taken).max(fruitless).min(EXACT_LEASE_MAX),
-                share: 1,
-                last_lease,
-                spent: last_lease.into_iter().collect(),
-            };
-            let grant = inner.fence.lease(&ask, &space.codec).await;
-            let grant = match grant.map_err(ServiceError::from) {
-                Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
-                grant => grant?,
-            };
-            last_lease = Some(grant.lease);
-            let Range { start, end } = grant.ordinals;
-            let (mut at, before) = (start, taken);
-            while at < end && taken < count && read {
-                // In pieces: where the reader has gone, the rest of the lease is given back.
-                let records_each_key = space.records_each_key();
-                let piece = if records_each_key { EXACT_CLAIM_MAX } else { PIECE };
-                let run = at..end.min(at.saturating_add((count - taken).min(piece)));
-                at = run.end;
-                let each = |key: &[u8]| read = read && each(key);
-                taken += u64::from(if records_each_key {
-                    space.hand_out(run, caller, each).await?
-                } else {
-                    space.write_keys(run, each).await
-                });
-            }
-            fruitless = if taken == before { fruitless + (at - start) } else { 0 };
-            let given_up = space.check_fruitless(fruitless, EXACT_FRUITLESS_MAX);
-            if taken >= count || !read || given_up.is_err() {
-                let rest = at..end;
-                let back = GiveBack {
-                    space: space.name.clone(),
-                    instance: self.instance().id.clone(),
-                    lease: grant.lease,
-                    end,
-                    closed_at: at,
-                    returned: if rest.is_empty() { Vec::new() } else { vec![rest] },
-                };
-                let closed = inner.fence.give_back(vec![back]).await?;
-                closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
-            }
-            given_up?;
-        }
-        Ok(taken)
-    }
-
-    /// Takes keys that are not leased by number, as many as one take may have at a time.
-    async fn take_all(
-        &self,
-        space: &Arc<Space>,
-        count: u64,
-        caller: &str,
-        mut each: impl FnMut(&[u8]) -> bool + Send,
-    ) -> Result<u64, ServiceError> {
-        let (mut taken, mut read) = (0, true);
-        while taken < count && read {
-            let some = u32::try_from(count - taken).unwrap_or(u32::MAX);
-            let some = some.min(self.limits().count_max);
-            let each = |key: &[u8]| read = read && each(key);
-            match self.take(space, some, caller, each).await {
-                Ok(some) => taken += u64::from(some.count),
-                Err(ServiceError::Exhausted { .. } | ServiceError::Sealed(_)) if taken > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(taken)
-    }
-
-    /// Takes keys of a pool for a command that ends.
-    async fn claim_exactly(
-        &self,
-        space: &Space,
-        count: u64,
-        caller: &str,
-        mut each: impl FnMut(&[u8]) -> bool + Send,
-    ) -> Result<u64, ServiceError> {
-        let pool = self.pool_of(space).ok_or_else(|| no_pool(&space.name))?;
-        let (mut taken, mut fruitless, mut read) = (0, 0, true);
-        while taken < count && read {
-            let tuning = space.record().tuning.clone();
-            let reserve = tuning.audit == Audit::Key;
-            let size = (count - taken).min(EXACT_CLAIM_MAX);
-            let (claim, claimed_as) = pool.claim_now(size, 1, reserve, &tuning).await?;
-            if claim.keys.is_empty() && claim.available > 0 {
-                let problem = "other instances are claiming the last keys of the pool".to_owned();
-                return Err(ServiceError::StoreUnavailable(problem));
-            }
-            if claim.keys.is_empty() {
-                if tuning.low_water > 0 {
-                    fruitless += 1;
-                    if fruitless > FRUITLESS_FILLS_MAX {
-                        return Err(ServiceError::PoolFilling { space: space.name.clone() });
-                    }
-                    match pool.top_up(&tuning).await {
-                        Ok(_) => continue,
-                        Err(StoreError::Exhausted { .. }) if taken > 0 => break,
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                if taken > 0 {
-                    break;
-                }
-                return Err(ServiceError::PoolEmpty { space: space.name.clone() });
-            }
-            fruitless = 0;
-            let numbers = pool.claimed.add(claim.keys, claimed_as);
-            pool.claimed.forget_below(numbers.start);
-            let each = |key: &[u8]| read = read && each(key);
-            taken += u64::from(space.hand_out(numbers, caller, each).await?);
-        }
-        Ok(taken)
-    }
-
     /// Refuses a count that cannot be asked for.
     pub fn check_count(&self, count: u32) -> Result<(), ServiceError> {
         let max = self.limits().count_max;
@@ -397,7 +243,11 @@ impl Space {
 
     /// Writes the keys of a run of ordinals, but for skips and blocked ones, and counts them. Others
     /// get their turn between its pieces.
-    async fn write_keys(&self, ordinals: Range<u64>, mut each: impl FnMut(&[u8]) + Send) -> u32 {
+    pub(super) async fn write_keys(
+        &self,
+        ordinals: Range<u64>,
+        mut each: impl FnMut(&[u8]) + Send,
+    ) -> u32 {
         let (mut start, mut count) = (ordinals.start, 0);
         loop {
             let end = ordinals.end.min(start.saturating_add(PIECE));

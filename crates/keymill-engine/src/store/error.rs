@@ -129,9 +129,9 @@ impl StoreError {
 
     /// A [`StoreError::RolledBack`] with what showed it; `space advance` leads out.
     pub fn rolled_back(space: &str, seen: Mark, evidence: String) -> StoreError {
-        let next = seen.next;
-        let remedy =
-            format!("Run `keymill space advance {space} --to {next}` to continue beyond them");
+        // Keys of inputs have no ordinals to continue at.
+        let to = if seen.next > 0 { format!(" --to {}", seen.next) } else { String::new() };
+        let remedy = format!("Run `keymill space advance {space}{to}` to continue beyond them");
         let space = space.to_owned();
         StoreError::RolledBack(Arc::new(RolledBack { space, seen, evidence, remedy }))
     }

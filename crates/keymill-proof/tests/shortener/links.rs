@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use keymill_proof::{Deployment, Fleet, Server};
+use keymill_proof::{Client, Deployment, Fleet, Server};
 use serde_json::json;
 
 use super::{Visitor, body, is_problem, shortener, to};
@@ -12,8 +12,8 @@ const URL: &str = "https://example.com/a?b=c#d";
 /// One shortener on one keymill, both on SQLite.
 struct Setup {
     server: Server,
-    _fleet: Fleet,
-    _deployment: Deployment,
+    fleet: Fleet,
+    deployment: Deployment,
 }
 
 impl Setup {
@@ -23,7 +23,7 @@ impl Setup {
         let links = format!("sqlite:{}", deployment.path("links.db").display());
         let mut spec = shortener(&fleet, &links, deployment.folder());
         spec.args.extend(args.iter().map(ToString::to_string));
-        Setup { server: spec.start(), _fleet: fleet, _deployment: deployment }
+        Setup { server: spec.start(), fleet, deployment }
     }
 
     fn visitor(&self, number: usize) -> Visitor {
@@ -71,8 +71,26 @@ fn an_alias_belongs_to_the_user_who_came_first() {
     let key = ann.key(&to(URL), 201);
     assert_ne!(key, "summer-sale_2026", "a generated link is another one");
     bob.is_refused(&json!({"url": "https://example.org/", "alias": key}), 409, "alias_taken");
-    for alias in ["", "seventeen-letters", "a b", "ä", "api", "static", "health"] {
+    for alias in ["", "seventeen-letters", "a b", "ä", "api", "static", "health", "index.html"] {
         ann.is_refused(&json!({"url": URL, "alias": alias}), 400, "bad_alias");
+    }
+}
+
+#[test]
+fn the_id_of_a_browser_is_kept_nowhere() {
+    let setup = Setup::new(&[]);
+    let mut ann = setup.visitor(0xbeef);
+    let id = ann.cookie.strip_prefix("user=").unwrap().to_owned();
+    ann.key(&json!({"url": URL, "alias": "mine"}), 201);
+    ann.key(&to(URL), 201);
+    let keymill = setup.fleet.each().next().unwrap().address();
+    let aliases = Client::new(keymill).request("GET", "/v1/spaces/default/aliases", &[], b"");
+    let aliases = aliases.unwrap().text().into_owned();
+    assert!(aliases.contains("mine") && !aliases.contains(&id), "{aliases}");
+    for file in std::fs::read_dir(setup.deployment.folder()).unwrap() {
+        let path = file.unwrap().path();
+        let is_in = |bytes: Vec<u8>| bytes.windows(id.len()).any(|it| it == id.as_bytes());
+        assert!(!path.is_file() || !is_in(std::fs::read(&path).unwrap()), "{}", path.display());
     }
 }
 

@@ -48,8 +48,8 @@ function showInstances() {
   const live = sorted.filter(({ state }) => state[0] === "live").length;
   setText(byId("instances-count"), instances.all.length ? `${live} live` : "");
   showState("instances", sorted.length ? null : "No instance has reported to the store yet. This takes a few seconds after a start.");
-  // Those that are gone are of little interest.
-  const recent = sorted.filter(({ state, seen_at }) => state[0] === "live" || serverNow() - Date.parse(seen_at) < 86400000);
+  // Those that are gone are of little interest, and commands, which have no address, of none.
+  const recent = sorted.filter(({ state, seen_at, address }) => state[0] === "live" || (address && serverNow() - Date.parse(seen_at) < 86400000));
   const shown = instances.isAllShown ? sorted.slice(0, 200) : (recent.length ? recent : sorted).slice(0, INSTANCE_ROWS);
   sync(byId("instances-rows"), shown, ({ id }) => id, instanceRow, updateInstanceRow);
   byId("instances-more").hidden = shown.length >= sorted.length;

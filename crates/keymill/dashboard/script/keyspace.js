@@ -91,7 +91,7 @@ function showLeft() {
   const { view } = keyspace, figures = [];
   const figure = (name, value, more) => figures.push(make("div", {}, make("dt", { text: name }), make("dd", {}, value, more ? make("small", { text: more }) : null)));
   const counts = isCounted(view.kind), ready = present(view.name).ready ?? view.at_hand;
-  byId("left-picture").hidden = !counts && view.kind !== "digest";
+  byId("left-picture").hidden = byId("left-scale").hidden = !counts && view.kind !== "digest";
   if (counts || view.kind === "digest") drawScale(byId("left-picture"), sharesOf(view));
   if (counts) {
     figure("Leased", compact(view.leased), percentText(Number(view.leased) / Number(view.capacity)));

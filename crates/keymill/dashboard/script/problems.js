@@ -87,7 +87,7 @@ async function pollStore() {
 
 // The state of the server in the bar.
 function showPulse() {
-  const [state, text] = server.isReachable === null ? ["waiting", "Connecting…"]
+  const [state, text] = server.isSignInNeeded ? ["waiting", "Not signed in"] : server.isReachable === null ? ["waiting", "Connecting…"]
     : !server.isReachable ? ["down", "No answer"]
     : server.isReady === false ? ["down", "Not ready"]
     : server.problemCount ? ["warning", plural(server.problemCount, "problem")]

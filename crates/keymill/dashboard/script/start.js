@@ -64,6 +64,7 @@ function showRoute(isMoved) {
     document.querySelector(`#view-${view} h1`)?.focus({ preventScroll: true });
   }
   shown = view;
+  showPulse();
   for (const task of TASKS) task.due = 0;
   poll();
 }

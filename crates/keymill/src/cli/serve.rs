@@ -12,7 +12,7 @@ use super::greeting::{self, Reached};
 use super::log::{self, Log};
 use super::notify::{self, Phase};
 use super::reload::{Applied, Reload};
-use super::{access, check_safety, open_store, refuse_forgotten};
+use super::{access, check_safety, create_missing, open_store, refuse_forgotten};
 use crate::access::Access;
 use crate::config::{Config, Flags, config_file};
 use crate::front::http::Http;
@@ -134,12 +134,10 @@ async fn start(config: &Config, access: &Access) -> anyhow::Result<(Service, Vec
     }
     if config.spaces.is_empty() {
         let name = &config.default_space;
-        match config.wanted_space(name) {
-            Some(wanted) => drop(service.ensure_space(name, &wanted).await?),
-            None => match service.space(name).await {
-                Err(ServiceError::UnknownSpace(_)) => tracing::warn!("{}", config.why_no_default()),
-                found => drop(found?),
-            },
+        create_missing(config, &service, name).await?;
+        match service.space(name).await {
+            Err(ServiceError::UnknownSpace(_)) => tracing::warn!("{}", config.why_no_default()),
+            found => drop(found?),
         }
     }
     let reports = service.reports().await?;

@@ -10,7 +10,7 @@ use super::figures::grouped;
 use super::output::Data;
 use super::site::refusal::unknown_space;
 use super::site::{Site, Via};
-use super::{WrongUsage, unknown};
+use super::{WrongUsage, create_missing, unknown};
 
 /// How many bytes of keys are buffered; they are lost if the reader is gone.
 const BUFFER: usize = 1 << 14;
@@ -34,9 +34,7 @@ pub(super) async fn run(
         site => site?,
     };
     if let (Via::Store(config), Site::Store(service)) = (via, &site)
-        && let Some(wanted) = config.wanted_space(&name)
-        // The default keyspace, or one in the settings file, is created if it is missing.
-        && service.ensure_space(&name, &wanted).await?.made
+        && create_missing(config, service, &name).await?
     {
         note!("keymill: created the keyspace `{name}`");
     }

@@ -57,7 +57,7 @@ fn control_characters_of_refused_lines_are_escaped() {
     place.ok(&["space", "create", "codes", "--kind", "pooled"]);
     std::fs::write(place.path().join("codes.txt"), "a\u{1b}[31mb\n\u{7}\n").unwrap();
     let said = stderr(&place.run(&["pool", "import", "codes", "codes.txt"]));
-    assert!(said.contains("line 1: `\\u{1b}` at position 1 is not in the alphabet"), "{said:?}");
+    assert!(said.contains("line 1: `\\u{1b}` at position 2 is not in the alphabet"), "{said:?}");
     assert!(!said.contains(['\u{1b}', '\u{7}']), "{said:?}");
 }
 

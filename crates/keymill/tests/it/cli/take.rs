@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::{Value, json};
 
+use super::serve::Server;
 use super::{Place, failed, stderr};
 
 #[test]
@@ -38,6 +39,20 @@ fn take_leases_exactly_what_it_prints() {
     assert_eq!(place.ok(&["take", "t"]), "3\n");
     let shown = place.ok(&["space", "show", "t", "--json"]);
     assert!(shown.contains("\"leased\": 4"), "{shown}");
+}
+
+#[test]
+fn a_default_keyspace_of_another_kind_is_used_as_it_is() {
+    let place = Place::new();
+    place.ok(&["space", "create", "default", "--kind", "sequential", "--length", "0"]);
+    assert_eq!(place.ok(&["take"]), "0\n");
+    let server = Server::start_in(place, &["--listen", "127.0.0.1:0"]);
+    assert!(server.ask("GET", "/get-key", "").ends_with("\r\n\r\n1"));
+    // What the settings say must be so.
+    let place = Place::new();
+    place.ok(&["space", "create", "default", "--kind", "sequential"]);
+    std::fs::write(place.path().join("k.toml"), "[spaces.default]\nkind = \"shuffled\"\n").unwrap();
+    place.fails(&["--config", "k.toml", "take"], 1, "already exists with different settings");
 }
 
 #[test]
