@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,22 @@ def moment(binary: Path, commands: list[list[str]]) -> dict[str, Any]:
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),
-        "load": round(os.getloadavg()[0], 1),
+        "others": round(_busy_cores(), 1),
         "versions": versions,
     }
+
+
+def _busy_cores(seconds: float = 2.0) -> float:
+    """How many cores are in use. Nothing of the comparison runs yet, so others use them."""
+
+    def idle_and_all() -> tuple[int, int]:
+        ticks = [int(it) for it in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return ticks[3] + ticks[4], sum(ticks)
+
+    before = idle_and_all()
+    time.sleep(seconds)
+    idle, total = (later - earlier for earlier, later in zip(before, idle_and_all()))
+    return (os.cpu_count() or 1) * (1 - idle / max(1, total))
 
 
 def _cpu() -> str:

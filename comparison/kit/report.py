@@ -12,8 +12,8 @@ HERE = Path(__file__).resolve().parents[1]
 RAW = HERE / "results.json"
 PAGE = HERE / "RESULTS.md"
 
-#: From this load on, others used the machine.
-BUSY = 0.5
+#: From so many cores on that others used, figures are not those of the machine.
+BUSY = 0.2
 
 HEAD = """# Results
 
@@ -23,7 +23,7 @@ HEAD = """# Results
 - **Ratio** is keymill's median divided by the other's. Where the unit is a rate, more is better; where it is a time or memory, less is better.
 - **Spread** is the lowest and the highest ratio of two neighbouring runs or, of a figure that stands alone, its lowest and highest run.
 - Clients and servers share the machine. A rate therefore includes what the client needs; CPU a key counts all server processes and no client.
-- **Load** is how many processes wanted to run on average in the minute before a part. From 0.5 on, others used the machine: then only ratios count.
+- If others used the machine when a part began, it says so: then only ratios count.
 """
 
 
@@ -46,9 +46,6 @@ def write(order: dict[str, str]) -> None:
         f"Machine: {machine['cores']} cores ({machine['cpu']}), {machine['memory']}, {machine['system']}, Linux {machine['kernel']}.",
         "",
     ]
-    busy = [name for name in order if raw["parts"].get(name, {}).get("load", 0) >= BUSY]
-    if busy:
-        lines += [f"The machine was shared: others used it while these parts ran: {', '.join(busy)}.", ""]
     for name, title in order.items():
         part = raw["parts"].get(name)
         if part is None:
@@ -57,13 +54,18 @@ def write(order: dict[str, str]) -> None:
         lines += [
             f"## {title}",
             "",
-            f"`comparison/run {name}`: {part['date']}, commit {part['commit']}, load {part['load']}.",
+            f"`comparison/run {name}`: {part['date']}, commit {part['commit']}{_beside(part)}.",
             "",
         ]
         if part["versions"]:
             lines += [f"With {'; '.join(part['versions'])}.", ""]
         lines += table(rows)
     PAGE.write_text("\n".join(lines).rstrip() + "\n")
+
+
+def _beside(part: dict[str, Any]) -> str:
+    others = part.get("others", 0)
+    return f", while others used {others} cores" if others >= BUSY else ""
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -207,3 +207,18 @@ fn no_worker(
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advance_goes_on_at_an_ordinal_only_where_keys_have_some() {
+        let said = |next| {
+            let seen = Mark { next, ..Mark::default() };
+            StoreError::rolled_back("pages", seen, "it is older".to_owned()).to_string()
+        };
+        assert!(said(7).contains("`keymill space advance pages --to 7`"), "{}", said(7));
+        assert!(said(0).contains("`keymill space advance pages`"), "{}", said(0));
+    }
+}

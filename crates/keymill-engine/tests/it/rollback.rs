@@ -187,8 +187,6 @@ async fn digests_that_grow_after_a_rollback_give_no_key_to_another_input() {
     let lost: HashSet<String> = digest(&first, 20..900).await.into_iter().collect();
     restore(folder.path());
     let refusal = first.digest("pages", "", "anything").await.unwrap_err();
-    // The command that says both ways; digests have no ordinal to go on at.
-    assert!(refusal.to_string().contains("Run `keymill space advance pages` to"), "{refusal}");
     assert!(matches!(refusal, ServiceError::RolledBack(_)), "{refusal}");
     first.grow("pages", 5).await.unwrap();
     assert_eq!(digest(&second, 0..20).await, known, "what the backup knows keeps its key");

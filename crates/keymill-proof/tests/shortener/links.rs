@@ -85,7 +85,7 @@ fn the_id_of_a_browser_is_kept_nowhere() {
     ann.key(&to(URL), 201);
     let keymill = setup.fleet.each().next().unwrap().address();
     let aliases = Client::new(keymill).request("GET", "/v1/spaces/default/aliases", &[], b"");
-    let aliases = aliases.unwrap().text().into_owned();
+    let aliases = aliases.unwrap().text().to_owned();
     assert!(aliases.contains("mine") && !aliases.contains(&id), "{aliases}");
     for file in std::fs::read_dir(setup.deployment.folder()).unwrap() {
         let path = file.unwrap().path();

@@ -112,9 +112,10 @@ function ask({ title, why, action, typed }) {
 function showState(id, content) {
   const state = byId(`${id}-state`), list = byId(id);
   state.hidden = !content;
-  const next = make("div", {}, content);
+  const next = [].concat(content || []).map(part => (part instanceof Node ? part : document.createTextNode(part)));
   // What says the same stays: a click or the focus on it is not lost.
-  if (content && state.innerHTML !== next.innerHTML) state.replaceChildren(...next.childNodes);
+  const isSame = next.length === state.childNodes.length && next.every((part, at) => part.isEqualNode(state.childNodes[at]));
+  if (content && !isSame) state.replaceChildren(...next);
   if (list && list.tagName === "TABLE") list.hidden = Boolean(content);
 }
 
