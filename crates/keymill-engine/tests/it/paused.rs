@@ -4,11 +4,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use keymill_engine::ServiceError;
-use keymill_engine::clock::{Clock, ClockHand};
-use keymill_engine::operations::{Filling, Service, Setup, State};
+use keymill_engine::operations::{Filling, Service, State};
 use keymill_engine::space::{Kind, SpaceSpec};
 
 use crate::rollback::{back_up, restore, tickets};
@@ -75,35 +73,6 @@ async fn keys_whose_claim_was_rolled_back_meanwhile_are_not_handed_out() {
     let each = |key: &[u8]| -> bool { panic!("{key:?} is another's now") };
     let answer = paused.take_exactly(&space, 5, "", each).await;
     assert!(matches!(answer, Err(ServiceError::RolledBack(_))), "{answer:?}");
-}
-
-#[tokio::test]
-async fn keys_of_a_pool_that_expire_while_a_take_waits_for_more_are_not_handed_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let (store, hand) = (Unreliable::open(folder.path()).await, Arc::<ClockHand>::default());
-    let clock = Clock::moved_by(&hand);
-    let setup = Setup { clock: clock.clone(), ..setup(store.store(), &folder.path().join("one")) };
-    let paused = Service::start(setup).await.unwrap();
-    let wanted = SpaceSpec {
-        kind: Some(Kind::Pooled),
-        ttl_seconds: Some(60),
-        lease_size_min: Some(10),
-        lease_size_max: Some(10),
-        ..SpaceSpec::default()
-    };
-    paused.ensure_space("coupons", &wanted).await.unwrap();
-    let space = paused.space("coupons").await.unwrap();
-    paused.fill_pool("coupons", Filling::Add(1_000), |_, _| {}).await.unwrap();
-    paused.take(&space, 1, "", |_| {}).await.unwrap();
-    // The take has what is in memory, and waits for a claim behind whose commit a minute passes.
-    store.pause_for(async move { hand.advance(Duration::from_secs(61)) });
-    match paused.take(&space, 500, "", |_| {}).await {
-        Ok(taken) => {
-            let left = taken.expires_at.unwrap().as_millisecond() - clock.now_ms();
-            assert!(left > 0, "a key has expired {} ms ago", -left);
-        }
-        Err(error) => assert!(error.to_string().contains("grew too old"), "{error}"),
-    }
 }
 
 /// An instance with a data directory of its own, and its link to the store.
