@@ -62,6 +62,13 @@ impl From<keymill_client::Error> for Problem {
     fn from(error: keymill_client::Error) -> Problem {
         match error.kind() {
             ErrorKind::Invalid => Problem::bad_request("bad_alias", error.detail().to_owned()),
+            ErrorKind::Unauthorized | ErrorKind::Forbidden => {
+                let reason = format!(
+                    "keymill refuses its callers from here: {error}; give this shortener a token with the rights \
+                     `take`, `name` and `read` in its keyspace, by --token @FILE"
+                );
+                Problem::failure(false, &reason)
+            }
             _ => Problem::failure(error.is_temporary(), &error),
         }
     }

@@ -60,7 +60,7 @@ function showMissing(error) {
 function showKeyspace() {
   const { view } = keyspace;
   byId("space-format").replaceChildren(make("span", { class: "badge plain", text: view.kind }), " ",
-    view.kind === "uuid" || view.kind === "snowflake" ? formatOf(view) : `${view.prefix || ""}${formatOf(view)}${view.group ? `, groups of ${view.group}` : ""}${view.check ? ", check character" : ""}`,
+    view.kind === "uuid" || view.kind === "snowflake" ? formatOf(view) : `${formatOf(view)}${view.prefix ? `, prefix ${view.prefix}` : ""}${view.group ? `, groups of ${view.group}` : ""}${view.check ? ", check character" : ""}`,
     view.sealed ? make("span", { class: "badge warning", text: "sealed" }) : "");
   const isDigest = view.kind === "digest";
   byId("space-take-input").hidden = !isDigest;

@@ -112,6 +112,11 @@ pub async fn rotate(
         .change_tokens(|tokens| {
             let token = tokens.iter_mut().find(|token| token.name == name);
             let token = token.ok_or_else(|| not_on_record(name, configured))?;
+            if token.expires_at.is_some_and(|end| end <= now) {
+                return Err(ServiceError::BadToken(format!(
+                    "the token `{name}` has expired, and so would its new text; revoke it, and create it again"
+                )));
+            }
             for old in &mut token.secrets {
                 old.until = Some(old.until.map_or(until, |end| end.min(until)));
             }

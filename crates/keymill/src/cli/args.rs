@@ -147,7 +147,7 @@ pub(super) enum Command {
     },
     /// Explain where a key came from
     #[command(
-        after_help = "Keys of a shuffled, pooled or digest keyspace can be explained only with the secret; the others\nneed none. For a key that cannot belong to the keyspace, the exit code is 1.\n\nExamples:\n  keymill explain default 4fXk2Qz\n  keymill explain orders ord_0007K3 --json"
+        after_help = "Keys of a shuffled, pooled or digest keyspace can be explained only with the secret; the others\nneed none. For a key that cannot belong to the keyspace, the exit code is 1.\n\nExamples:\n  keymill explain default 4fXk2Qz\n  keymill explain orders ord_2HQX-9DNV-C --json"
     )]
     Explain {
         /// The keyspace

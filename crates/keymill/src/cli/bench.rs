@@ -242,15 +242,16 @@ impl BenchArgs {
     }
 
     fn tell(&self, report: &Report) -> anyhow::Result<()> {
-        if let Some(file) = &self.html {
-            let written = fs::write(file, html::page(report)?);
-            written.with_context(|| format!("cannot write to {}", file.display()))?;
-            note!("keymill: the report is in {}", file.display());
-        }
+        // First, because a disk may be full by now.
         if self.json {
             println!("{}", serde_json::to_string_pretty(report)?);
         } else {
             print!("{}", report.text());
+        }
+        if let Some(file) = &self.html {
+            let written = fs::write(file, html::page(report)?);
+            written.with_context(|| format!("cannot write to {}", file.display()))?;
+            note!("keymill: the report is in {}", file.display());
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ use crate::front::http::views::AdvanceView;
 
 /// For how long a keyspace may have no IDs without asking first.
 const WAIT_UNASKED_SECONDS: i64 = 300;
+/// How many of a hundred of the keys that are left may be skipped without asking first.
+const SHARE_UNASKED_MAX: f64 = 10.0;
 
 pub(super) async fn run(
     site: &Site,
@@ -23,14 +25,19 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let before = site.space(name).await?;
     let keys = beyond.map(Input::open).transpose()?;
+    let is_told_where = flags.to.is_some();
     let planned = site.plan_advance(name, flags, keys).await?;
     let plan = planned.view.clone();
     if beyond.is_some() {
         tell_of_keys(&plan);
     }
-    tell_of_plan(&before, &plan);
+    let share = tell_of_plan(&before, &plan);
     let waits = tell_of_wait(&before, &plan);
-    let loses = beyond.is_some() || waits || plan.pooled.is_some_and(|pooled| pooled.get() > 0);
+    let loses = beyond.is_some()
+        || waits
+        || plan.pooled.is_some_and(|pooled| pooled.get() > 0)
+        // An ordinal may be mistyped.
+        || (is_told_where && share >= SHARE_UNASKED_MAX);
     if loses && !yes && !confirmed(&format!("Advance `{name}`?"))? {
         bail!("not advanced");
     }
@@ -83,7 +90,9 @@ fn tell_of_keys(plan: &AdvanceView) {
     }
 }
 
-fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) {
+/// Prints what will be skipped; how many of a hundred of the keys that are left.
+fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) -> f64 {
+    let mut share = 0.0;
     let (name, from, next) = (&plan.space, plan.from.get(), plan.next.get());
     if !plan.highest.is_empty() {
         eprintln!("keymill: the highest keys in use, without aliases and imported keys:");
@@ -99,7 +108,8 @@ fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) {
     if before.definition.kind.counts() {
         let left = before.remaining.get().max(1);
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        let share = (next - from) as f64 * 100.0 / left as f64;
+        let of_those_left = (next - from) as f64 * 100.0 / left as f64;
+        share = of_those_left;
         eprintln!(
             "keymill: `{name}` is at ordinal {from} and will continue at {next}, skipping {share:.4} % of the \
              remaining keys"
@@ -113,4 +123,5 @@ fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) {
             counted(pooled, "key", "keys")
         );
     }
+    share
 }

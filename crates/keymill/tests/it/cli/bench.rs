@@ -166,6 +166,11 @@ fn a_threshold_that_was_not_kept_to_is_an_error() {
 #[test]
 fn the_page_is_one_file_that_loads_nothing() {
     let (server, place) = (serve(), Place::new());
+    // A file that cannot be written in the end takes nothing else with it.
+    let full = place.run(&["bench", &server.http(), "--keys", "100", "--html", "/dev/full"]);
+    failed(&full, 1, "cannot write to /dev/full");
+    let told = String::from_utf8_lossy(&full.stdout).into_owned();
+    assert!(told.contains("100 received, 100 unique"), "{told}");
     passes(&place, &[&server.http(), "--duration", "2s", "--html", "report.html"]);
     let page = fs::read_to_string(place.path().join("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));

@@ -90,6 +90,10 @@ fn a_rotated_token_has_a_new_text_and_the_old_one_ends_with_the_overlap() {
     let newer = rotate("0s");
     eventually("the newer text is known", || take(&server, &newer) == 200);
     assert_eq!((take(&server, &old), take(&server, &new)), (401, 401));
+    // What has expired would have a text that is refused.
+    server.place.ok(&["token", "create", "brief", "--allow", "take:default", "--expires", "1s"]);
+    std::thread::sleep(Duration::from_millis(1_100));
+    server.place.fails(&["token", "rotate", "brief"], 2, "has expired");
 }
 
 #[test]
