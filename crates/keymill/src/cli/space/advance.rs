@@ -13,8 +13,8 @@ use crate::front::http::views::AdvanceView;
 
 /// For how long a keyspace may have no IDs without asking first.
 const WAIT_UNASKED_SECONDS: i64 = 300;
-/// How many of a hundred of the keys that are left may be skipped without asking first.
-const SHARE_UNASKED_MAX: f64 = 10.0;
+/// How much of what is left may be skipped without asking first.
+const PERCENT_UNASKED_MAX: f64 = 10.0;
 
 pub(super) async fn run(
     site: &Site,
@@ -31,13 +31,13 @@ pub(super) async fn run(
     if beyond.is_some() {
         tell_of_keys(&plan);
     }
-    let share = tell_of_plan(&before, &plan);
+    tell_of_plan(&before, &plan);
     let waits = tell_of_wait(&before, &plan);
     let loses = beyond.is_some()
         || waits
         || plan.pooled.is_some_and(|pooled| pooled.get() > 0)
         // An ordinal may be mistyped.
-        || (is_told_where && share >= SHARE_UNASKED_MAX);
+        || (is_told_where && percent_skipped(&before, &plan) >= PERCENT_UNASKED_MAX);
     if loses && !yes && !confirmed(&format!("Advance `{name}`?"))? {
         bail!("not advanced");
     }
@@ -90,9 +90,7 @@ fn tell_of_keys(plan: &AdvanceView) {
     }
 }
 
-/// Prints what will be skipped; how many of a hundred of the keys that are left.
-fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) -> f64 {
-    let mut share = 0.0;
+fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) {
     let (name, from, next) = (&plan.space, plan.from.get(), plan.next.get());
     if !plan.highest.is_empty() {
         eprintln!("keymill: the highest keys in use, without aliases and imported keys:");
@@ -106,13 +104,10 @@ fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) -> f64 {
         );
     }
     if before.definition.kind.counts() {
-        let left = before.remaining.get().max(1);
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        let of_those_left = (next - from) as f64 * 100.0 / left as f64;
-        share = of_those_left;
         eprintln!(
-            "keymill: `{name}` is at ordinal {from} and will continue at {next}, skipping {share:.4} % of the \
-             remaining keys"
+            "keymill: `{name}` is at ordinal {from} and will continue at {next}, skipping {:.4} % of the \
+             remaining keys",
+            percent_skipped(before, plan)
         );
     }
     if let Some(pooled) = plan.pooled.filter(|pooled| pooled.get() > 0) {
@@ -123,5 +118,12 @@ fn tell_of_plan(before: &SpaceView, plan: &AdvanceView) -> f64 {
             counted(pooled, "key", "keys")
         );
     }
-    share
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn percent_skipped(before: &SpaceView, plan: &AdvanceView) -> f64 {
+    if !before.definition.kind.counts() {
+        return 0.0;
+    }
+    (plan.next.get() - plan.from.get()) as f64 * 100.0 / before.remaining.get().max(1) as f64
 }
