@@ -21,7 +21,7 @@ SERVER, CLIENT = "µs of CPU of the server a key", "µs of CPU of the client a k
 def run(plan: Plan) -> list[Row]:
     with Keymill(plan.binary, plan.folder) as keymill:
         path = f"{keymill.url}/v1/spaces/default/keys"
-        wrk(path, 2, plan.folder)
+        wrk(path, 2, plan.folder, accept="text/plain")
 
         def by_bench() -> dict[str, float]:
             report = json.loads(run_program([str(plan.binary), "bench", keymill.url, *options]))
@@ -30,7 +30,7 @@ def run(plan: Plan) -> list[Row]:
             return {RATE: keys["per_second"], "keys": keys["received"]}
 
         def by_wrk() -> dict[str, float]:
-            keys, rate = wrk(path, plan.seconds, plan.folder)
+            keys, rate = wrk(path, plan.seconds, plan.folder, accept="text/plain")
             return {RATE: rate, "keys": keys}
 
         def with_cpu(load: Run) -> dict[str, float]:

@@ -47,6 +47,7 @@ use self::target::{Asking, Protocol, Target};
 use self::thresholds::Thresholds;
 use self::uniqueness::{Check, Counted, Settings};
 use self::values::{Rate, Stages};
+use super::figures::counted;
 use super::site::refusal::Refusal;
 use super::usage;
 use crate::config::{Flags, Remote};
@@ -55,8 +56,8 @@ use crate::config::{Flags, Remote};
 const TIME_USUAL: Duration = Duration::from_secs(10);
 /// How often the progress of the check is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// The most keys that a request can ask for.
-const COUNT_MAX: u32 = 10_000_000;
+/// The most keys that a request can ask for. Their answer is held in memory, for each connection.
+const COUNT_MAX: u32 = 1_000_000;
 
 pub(super) const EXAMPLES: &str = "\
 Users take keys, each on a connection of its own: as fast as servers answer, by ramps (--stages), or at a
@@ -64,8 +65,12 @@ fixed rate (--rate), where the latency of a request counts from when it was due 
 could be sent. Every key that was received is compared with all others; those that do not fit into
 --memory are sorted on disk, in --temp-dir. Keys that were taken are used up.
 
-The exit code is 0 if no key came twice and all thresholds were kept to, and otherwise 1. It is 3 if no request
-was answered with keys. Ctrl-C ends the load, and the report is still printed.
+The exit code is 0 if no key came twice and all thresholds were met, and otherwise 1. It is 3 if servers cannot be
+reached or answered no request with keys; a first request that is refused ends with the refusal's code, 1 or 2.
+Ctrl-C ends the load, and the report is still printed.
+
+A request that failed counts for thresholds as one that took longer than every limit. At a fixed rate this includes
+requests that were due and could not be sent.
 
 The token is read from KEYMILL_TOKEN, or from the file that KEYMILL_TOKEN_FILE names.
 
@@ -98,7 +103,7 @@ pub(super) struct BenchArgs {
     /// How many requests a connection sends before it reads the answers; only for the Redis protocol
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "rate", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pipeline: u32,
-    /// Ramps of users: USERS:TIME,…; within each time, their number grows or falls to USERS
+    /// Ramps of users: USERS:TIME,…; each ramps linearly to USERS within TIME
     #[arg(long, conflicts_with = "rate", value_parser = values::stages)]
     stages: Option<Stages>,
     /// Send requests at this rate in all, such as 5000/s
@@ -127,7 +132,7 @@ pub(super) struct BenchArgs {
     /// Write all keys to a file, one per line
     #[arg(long, value_name = "FILE")]
     keys_out: Option<PathBuf>,
-    /// The folder for keys that do not fit into memory [default: the system's]
+    /// The folder for keys that do not fit into memory [default: TMPDIR, or /var/tmp]
     #[arg(long, value_name = "DIR")]
     temp_dir: Option<PathBuf>,
     /// How much memory the check for duplicates may take, such as 256MB or 2GB
@@ -148,8 +153,9 @@ pub(super) async fn run(args: BenchArgs, mut flags: Flags) -> anyhow::Result<Exi
     let mut signals = Signals::new()?;
     target.reach().await?;
     if let Some(file) = &args.html {
-        // Now rather than after an hour.
-        fs::write(file, "").with_context(|| format!("cannot write to {}", file.display()))?;
+        // Now rather than after an hour. What is in the file stays there until then.
+        let opened = fs::File::options().append(true).create(true).open(file);
+        opened.with_context(|| format!("cannot write to {}", file.display()))?;
     }
     let check = Check::start(args.uniqueness(&plan))?;
     let started_at = Timestamp::now();
@@ -170,6 +176,10 @@ pub(super) async fn run(args: BenchArgs, mut flags: Flags) -> anyhow::Result<Exi
     }
     bar.finish_and_clear();
     let verdict = verdict.join().unwrap_or_else(|_| Err("the check has panicked".to_owned()));
+    let verdict = verdict.map_err(|why| match progress.found.load(Ordering::Relaxed) {
+        0 => why,
+        found => format!("{why}; before that, {} came twice", counted(found, "key", "keys")),
+    });
     if let End::Refused(error) = outcome.end {
         let has_token = shared.target.has_token();
         return Err(Refusal::new(error, Some(&shared.target.space), has_token).into());
@@ -190,6 +200,15 @@ pub(super) async fn run(args: BenchArgs, mut flags: Flags) -> anyhow::Result<Exi
         (false, 0) => ExitCode::from(3),
         (false, _) => ExitCode::FAILURE,
     })
+}
+
+/// The folder for many keys. What is in /tmp may be in memory, and is meant to be small.
+fn temp_dir() -> PathBuf {
+    let lasting = PathBuf::from("/var/tmp");
+    match std::env::var_os("TMPDIR").is_none() && lasting.is_dir() {
+        true => lasting,
+        false => std::env::temp_dir(),
+    }
 }
 
 /// What was counted when it came, and what was checked at the end, is the same.
@@ -227,7 +246,7 @@ impl BenchArgs {
     }
 
     fn uniqueness(&self, plan: &Plan) -> Settings {
-        let folder = self.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = self.temp_dir.clone().unwrap_or_else(temp_dir);
         Settings {
             keys_out: self.keys_out.clone(),
             planned: plan.keys,

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::time::Duration;
 
 use keymill_client::Error as ClientError;
 
@@ -21,6 +22,11 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn new(code: &'static str, detail: impl Into<String>) -> Fault {
         Fault { code: Cow::Borrowed(code), detail: detail.into(), lasting: None }
+    }
+
+    /// A server did not answer in time.
+    pub(super) fn timeout(time_max: Duration) -> Fault {
+        Fault::new("timeout", format!("no answer within {time_max:?}"))
     }
 
     /// A server sent something that no keymill sends.

@@ -1,5 +1,7 @@
 //! The report as a page: one file with its figures, styles and charts, which loads nothing.
 
+use serde_json::Value;
+
 use super::report::Report;
 
 /// The page, with a place for the figures.
@@ -19,16 +21,27 @@ pub(super) fn page(report: &Report) -> serde_json::Result<String> {
     Ok(PAGE.replacen(PLACE, &json, 1))
 }
 
-/// Keeps so many points that they can be told apart: of some that follow each other, the one with the highest latency.
-fn thin_out(timeline: &mut Vec<serde_json::Value>) {
+/// Puts points together until there are so few that they can be told apart.
+fn thin_out(timeline: &mut Vec<Value>) {
     let each = timeline.len().div_ceil(POINTS_MAX).max(1);
-    let slowest = |some: &[serde_json::Value]| {
-        let p99 = |point: &serde_json::Value| point["p99"].as_f64().unwrap_or(0.0);
-        some.iter().max_by(|one, other| p99(one).total_cmp(&p99(other))).cloned()
-    };
     if each > 1 {
-        *timeline = timeline.chunks(each).filter_map(slowest).collect();
+        *timeline = timeline.chunks(each).map(together).collect();
     }
+}
+
+/// Some points that follow each other as one: rates are averaged, and of failures and latencies the worst is kept.
+fn together(points: &[Value]) -> Value {
+    let values = |name: &'static str| points.iter().filter_map(move |it| it[name].as_f64());
+    let mean = |name| values(name).sum::<f64>() / points.len() as f64;
+    let max = |name| values(name).fold(0.0_f64, f64::max);
+    let mut point = points.last().cloned().unwrap_or_default();
+    for rate in ["requests", "keys"] {
+        point[rate] = mean(rate).into();
+    }
+    for worst in ["users", "failed", "p50", "p95", "p99"] {
+        point[worst] = max(worst).into();
+    }
+    point
 }
 
 #[cfg(test)]
@@ -47,10 +60,18 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_keeps_its_slowest_seconds() {
-        let mut timeline: Vec<_> = (0..3_000).map(|at| json!({"at": at, "p99": at % 7})).collect();
+    fn a_long_run_keeps_its_failures_and_its_slowest_seconds() {
+        let second = |at: u32| {
+            // In every third second all requests fail, and there is no latency.
+            let (rate, failed, p99) = if at % 3 == 1 { (0, 60, 0) } else { (90, 0, at) };
+            json!({"at": at, "users": 5, "requests": rate, "keys": rate, "failed": failed, "p50": 1, "p95": 2, "p99": p99})
+        };
+        let mut timeline: Vec<_> = (0..3_000).map(second).collect();
         thin_out(&mut timeline);
         assert_eq!(timeline.len(), 1_000);
-        assert_eq!(timeline[2], json!({"at": 6, "p99": 6}));
+        let expected = json!({
+            "at": 8, "users": 5.0, "requests": 60.0, "keys": 60.0, "failed": 60.0, "p50": 1.0, "p95": 2.0, "p99": 8.0
+        });
+        assert_eq!(timeline[2], expected);
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Outcome {
     pub(super) timeline: Vec<Moment>,
     pub(super) took: Duration,
     pub(super) end: End,
-    /// Requests that were due, and that no connection was free for.
+    /// Requests that were due, and that no connection was free for. They count as failed.
     pub(super) unsent: u64,
 }
 
@@ -84,17 +84,20 @@ pub(super) async fn run(
             live.show(&record.timeline, &record.total, progress);
         }
     }
-    let released = match pacer {
-        Some(pacer) => tokio::task::spawn_blocking(|| pacer.join()).await?.unwrap_or(0),
-        None => 0,
-    };
+    let ended = shared.begun.elapsed();
+    if let Some(pacer) = pacer {
+        let _ = tokio::task::spawn_blocking(|| pacer.join()).await?;
+    }
     tokio::task::spawn_blocking(|| join(workers)).await??;
     // Until the last answer.
     let took = shared.begun.elapsed();
     record.close_moment(shared);
-    let begun = shared.pace.as_ref().map_or(0, super::shared::Pace::begun);
-    let Record { total, timeline, .. } = record;
-    let unsent = released.saturating_sub(begun);
+    let Record { mut total, timeline, .. } = record;
+    let unsent = shared.pace.as_ref().map_or(0, |pace| pace.late(ended));
+    if unsent > 0 {
+        // Whoever left these out would call a server fast that had stopped to answer.
+        total.fail(unsent, "not_sent", "no connection was free when it was due");
+    }
     Ok(Outcome { total, timeline, took, end: shared.end(), unsent })
 }
 
@@ -119,9 +122,9 @@ fn join(workers: Vec<JoinHandle<std::io::Result<()>>>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Releases requests when they are due. Returns how many were.
-fn release(shared: &Shared) -> u64 {
-    let Some(pace) = &shared.pace else { return 0 };
+/// Releases requests when they are due.
+fn release(shared: &Shared) {
+    let Some(pace) = &shared.pace else { return };
     let mut released = 0;
     while !shared.is_over() {
         let elapsed = shared.begun.elapsed();
@@ -132,7 +135,6 @@ fn release(shared: &Shared) -> u64 {
         // Not too long, because nobody wakes this thread at the end.
         std::thread::sleep(wait.clamp(PACE_STEP, 5 * STEP));
     }
-    released
 }
 
 impl Record {

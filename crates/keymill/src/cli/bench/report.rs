@@ -34,7 +34,7 @@ pub(super) struct Report {
     seconds: f64,
     /// `time`, `keys`, `signal`, `stalled` or `broken`.
     ended_by: &'static str,
-    /// Whether keys were unique and all thresholds were kept to.
+    /// Whether keys were unique, all thresholds were met, and the plan was carried out or ended by a signal.
     pub(super) passed: bool,
     requests: Requests,
     failures: Vec<FailedCode>,
@@ -51,7 +51,7 @@ struct Requests {
     attempted: u64,
     acknowledged: u64,
     failed: u64,
-    /// Due at a fixed rate, and never sent.
+    /// Those of the failed ones that were due at a fixed rate, and never sent.
     unsent: u64,
     /// Answered with fewer keys than they asked for.
     short: u64,
@@ -127,7 +127,7 @@ impl Report {
         let passed = keys.duplicated == Some(0)
             && judged.iter().all(|judged| judged.passed)
             && total.acknowledged > 0
-            && !matches!(outcome.end, End::Broken);
+            && !matches!(outcome.end, End::Broken | End::Stalled);
         let failures = total.failures.iter().map(|(code, failures)| FailedCode {
             code: code.clone(),
             count: failures.count,
@@ -262,7 +262,9 @@ impl Report {
         }
         if short > 0 {
             let answers = counted(short, "answer", "answers");
-            notes.push(format!("{answers} had fewer keys than asked for: the keyspace ends"));
+            notes.push(format!(
+                "{answers} had fewer keys than requested: the keyspace is nearly exhausted"
+            ));
         }
         match self.ended_by {
             "signal" => notes.push("ended early, by a signal".to_owned()),

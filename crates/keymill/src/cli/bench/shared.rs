@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use keymill_client::Error as ClientError;
 use tokio::sync::Semaphore;
@@ -12,6 +12,10 @@ use super::tally::Tally;
 use super::target::Target;
 use super::told::Asked;
 use super::values::Rate;
+
+/// For how long a request must have been due to count as one that was not sent. Each needs a moment to begin, so that
+/// some always are due when a bench ends.
+const LATE_MIN: Duration = Duration::from_millis(100);
 
 /// Shared by all workers.
 pub(super) struct Shared {
@@ -161,15 +165,18 @@ impl Pace {
         self.permits.add_permits(count);
     }
 
+    /// How many requests are late: due for longer than `LATE_MIN` after a time, and not begun.
+    pub(super) fn late(&self, elapsed: Duration) -> u64 {
+        match elapsed.checked_sub(LATE_MIN) {
+            Some(due) => self.rate.due(due).saturating_sub(self.begun.load(Ordering::Relaxed)),
+            None => 0,
+        }
+    }
+
     /// Waits until a request is due, and returns its number; `None` when it is over.
     pub(super) async fn next(&self) -> Option<u64> {
         self.permits.acquire().await.ok()?.forget();
         Some(self.begun.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// How many requests have begun.
-    pub(super) fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
     }
 }
 
@@ -209,6 +216,17 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn requests_that_were_due_for_long_and_not_begun_are_late() {
+        let pace = Pace::new(Rate { count: 10, per: Duration::from_secs(1) });
+        pace.release(21);
+        for _ in 0..5 {
+            pace.next().await.unwrap();
+        }
+        let late = [0, 99, 100, 500, 2_100].map(|it| pace.late(Duration::from_millis(it)));
+        assert_eq!(late, [0, 0, 0, 0, 16], "one is due at once, and one each 100 ms");
+    }
 
     #[test]
     fn exactly_as_many_keys_are_asked_for_as_are_wanted() {

@@ -98,6 +98,12 @@ impl Tally {
         Duration::from_micros(self.micros.value_at_quantile(share))
     }
 
+    /// The time within which so great a share of all requests was answered with keys; `None` if fewer were.
+    pub(super) fn quantile_of_attempted(&self, share: f64) -> Option<Duration> {
+        let share = share * self.attempted() as f64 / self.acknowledged as f64;
+        (share <= 1.0).then(|| self.quantile(share))
+    }
+
     /// The longest time.
     pub(super) fn longest(&self) -> Duration {
         Duration::from_micros(self.micros.max())

@@ -13,19 +13,19 @@ const HEADING: &str = "Thresholds";
 /// Limits, as they were typed.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Thresholds {
-    /// Fail if half of the requests take longer than this, such as 5ms
+    /// Fail unless half of the requests are answered within this time, such as 5ms
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = HEADING)]
     p50: Option<Duration>,
-    /// Fail if 10 % of the requests take longer
+    /// Fail unless 90 % of the requests are answered within this time
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = HEADING)]
     p90: Option<Duration>,
-    /// Fail if 5 % of the requests take longer
+    /// Fail unless 95 % of the requests are answered within this time
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = HEADING)]
     p95: Option<Duration>,
-    /// Fail if 1 % of the requests take longer
+    /// Fail unless 99 % of the requests are answered within this time
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = HEADING)]
     p99: Option<Duration>,
-    /// Fail if 0.1 % of the requests take longer
+    /// Fail unless 99.9 % of the requests are answered within this time
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = HEADING)]
     p999: Option<Duration>,
     /// Fail if more than this share of the requests fails, such as 1%
@@ -52,10 +52,11 @@ impl Thresholds {
             ("p99.9", 0.999, self.p999),
         ];
         let times = times.into_iter().filter_map(|(name, share, limit)| {
-            let (limit, found) = (limit?, total.quantile(share));
-            // Where nothing was acknowledged, there is no time that is short enough.
-            let passed = found <= limit && total.acknowledged > 0;
-            Some(Judged { name, limit: millis(limit), found: millis(found), passed })
+            // A request that failed was not answered within any time.
+            let (limit, found) = (limit?, total.quantile_of_attempted(share));
+            let passed = found.is_some_and(|found| found <= limit);
+            let found = found.map_or_else(|| "never: too many failed".to_owned(), millis);
+            Some(Judged { name, limit: millis(limit), found, passed })
         });
         let failures = self.failures.map(|Share(limit)| {
             let attempted = total.attempted().max(1) as f64;
@@ -93,12 +94,30 @@ mod tests {
             thresholds.judge(&total).iter().map(|it| (it.name, it.passed)).collect::<Vec<_>>()
         };
         assert_eq!(of(NONE), []);
-        let times = Thresholds { p50: Some(millis(51)), p99: Some(millis(50)), ..NONE };
+        let times = Thresholds { p50: Some(millis(52)), p99: Some(millis(50)), ..NONE };
         assert_eq!(of(times), [("p50", true), ("p99", false)]);
         for (limit, passed) in [("1%", true), ("0.99%", false), ("0%", false), ("100%", true)] {
             let failures = Some(values::share(limit).unwrap());
             assert_eq!(of(Thresholds { failures, ..NONE }), [("failures", passed)], "{limit}");
         }
+    }
+
+    #[test]
+    fn requests_that_failed_were_not_answered_in_time() {
+        let mut total = Tally::default();
+        for _ in 0..94 {
+            total.acknowledge(1, 1, Duration::from_millis(1));
+        }
+        let times = Thresholds {
+            p90: Some(Duration::from_secs(1)),
+            p95: Some(Duration::from_secs(1)),
+            ..NONE
+        };
+        assert!(times.judge(&total).iter().all(|it| it.passed));
+        total.fail(6, "timeout", "");
+        let judged = times.judge(&total);
+        assert_eq!(judged.iter().map(|it| it.passed).collect::<Vec<_>>(), [true, false]);
+        assert!(judged[1].found.contains("never"), "{judged:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! `user` makes one for each round, and a link tells it of every answer.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::collector::Lines;
 use super::fault::Fault;
@@ -63,12 +63,6 @@ impl<'a> Told<'a> {
         let left = asked.requests.saturating_sub(self.answered);
         self.answered = asked.requests;
         self.fail(u64::from(left), fault);
-    }
-
-    /// The rest was not answered in time.
-    pub(super) fn timed_out(&mut self, asked: Asked, time_max: Duration) {
-        let detail = format!("no answer within {time_max:?}");
-        self.broken(asked, Fault::new("timeout", detail));
     }
 
     fn fail(&mut self, count: u64, fault: Fault) {

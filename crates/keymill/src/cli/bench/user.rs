@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Sleep, sleep};
 
+use super::fault::Fault;
 use super::target::{Link, Server};
 use super::told::{Asked, Told};
 use super::worker::Worker;
@@ -79,13 +80,20 @@ impl User<'_> {
             self.link = None;
         }
         if self.link.is_none() {
-            match target.connect(self.server).await {
-                Ok(link) => self.link = Some(link),
-                Err(fault) => {
-                    Told::new(worker, Instant::now()).broken(asked, fault);
-                    shared.settle(asked, 0);
-                    return false;
+            let begun = Instant::now();
+            let connect = target.connect(self.server);
+            let failed = match self.time_limit.within(begun + target.time_max, connect).await {
+                Some(Ok(link)) => {
+                    self.link = Some(link);
+                    None
                 }
+                Some(Err(fault)) => Some(fault),
+                None => Some(Fault::timeout(target.time_max)),
+            };
+            if let Some(fault) = failed {
+                Told::new(worker, begun).broken(asked, fault);
+                shared.settle(asked, 0);
+                return false;
             }
         }
         let link = self.link.as_mut().expect("it was connected");
@@ -100,7 +108,7 @@ impl User<'_> {
                 self.link = None;
             }
             None => {
-                told.timed_out(asked, target.time_max);
+                told.broken(asked, Fault::timeout(target.time_max));
                 self.link = None;
             }
         }

@@ -134,10 +134,33 @@ fn at_a_fixed_rate_the_time_counts_from_when_a_request_was_due() {
         std::thread::sleep(Duration::from_millis(100));
         ok(&format!("key{number}"))
     });
-    let args = ["--rate", "100/s", "--duration", "2s", "--connections", "1"];
-    let report = passes(&Place::new(), &[&[&*fake.url()], &args[..]].concat());
-    assert!(report["latency_ms"]["max"].as_f64() > Some(1_000.0), "{report:#}");
-    assert!(report["requests"]["unsent"].as_u64() > Some(100), "{report:#}");
+    let (place, url) = (Place::new(), fake.url());
+    let args = [&*url, "--rate", "100/s", "--duration", "2s", "--connections", "1"];
+    let told = passes(&place, &args);
+    assert!(told["latency_ms"]["max"].as_f64() > Some(1_000.0), "{told:#}");
+    // What was due and never sent is not forgotten, or the server would seem to be as fast as it was asked to be.
+    let of_requests = |it: &str| told["requests"][it].as_u64().unwrap();
+    let [attempted, failed, unsent] = ["attempted", "failed", "unsent"].map(of_requests);
+    assert!(unsent > 100 && failed == unsent && attempted > 180, "{told:#}");
+    let (code, told) = report(&place, &[&args[..], &["--p50", "1h", "--failures", "50%"]].concat());
+    let judged = told["thresholds"].as_array().unwrap();
+    assert!(code == Some(1) && judged.iter().all(|it| it["passed"] == false), "{told:#}");
+}
+
+#[test]
+fn a_server_that_stops_answering_is_no_success() {
+    // The second half of the requests hangs for longer than the bench takes.
+    let fake = Fake::start(|number| {
+        if number >= 50 {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        ok(&format!("key{number}"))
+    });
+    let args = ["--rate", "100/s", "--duration", "1s", "--timeout", "500ms", "--connections", "2"];
+    let (code, told) =
+        report(&Place::new(), &[&[&*fake.url()], &args[..], &["--p95", "200ms"]].concat());
+    assert_eq!((code, &told["passed"]), (Some(1), &false.into()), "{told:#}");
+    assert!(told["latency_ms"]["p95"].as_f64() < Some(200.0), "answers themselves were fast");
 }
 
 #[test]
@@ -171,6 +194,11 @@ fn the_page_is_one_file_that_loads_nothing() {
     failed(&full, 1, "cannot write to /dev/full");
     let told = String::from_utf8_lossy(&full.stdout).into_owned();
     assert!(told.contains("100 received, 100 unique"), "{told}");
+    // A report stays until there is a new one.
+    fs::write(place.path().join("report.html"), "the report of before").unwrap();
+    place.fails(&["bench", &server.http(), "--space", "none", "--html", "report.html"], 1, "none");
+    let before = fs::read_to_string(place.path().join("report.html")).unwrap();
+    assert_eq!(before, "the report of before");
     passes(&place, &[&server.http(), "--duration", "2s", "--html", "report.html"]);
     let page = fs::read_to_string(place.path().join("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
@@ -303,6 +331,30 @@ fn ctrl_c_ends_the_load_and_the_report_still_comes() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["ended_by"], "signal");
     assert_eq!(report["keys"]["received"], fake.requests(), "no answer is left unread");
+}
+
+/// A server that accepts connections and says nothing, also not to `AUTH`.
+#[test]
+fn a_server_that_never_answers_a_token_holds_nobody_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let place = Place::new();
+    let args = ["bench", &url, "--duration", "500ms", "--timeout", "200ms", "--connections", "2"];
+    let mut command = place.command(&args);
+    let begin = Instant::now();
+    let output = command.env("KEYMILL_TOKEN", "km_0000000000000000000000").output().unwrap();
+    assert!(begin.elapsed() < PATIENCE);
+    failed(&output, 3, "");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("timeout: no answer within 200ms"), "{told} {}", stderr(&output));
+}
+
+#[test]
+fn a_key_twice_in_one_answer_is_found() {
+    let fake = Fake::start(|number| ok(&format!("a{number}\nb{number}\na{number}\n")));
+    let args = [&*fake.url(), "--protocol", "http-batch", "--count", "3", "--keys", "9"];
+    let (code, report) = report(&Place::new(), &args);
+    assert_eq!((code, &report["keys"]["duplicated"]), (Some(1), &3.into()), "{report:#}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::vec;
 
+use super::disk::{self, Need};
 use super::record::Record;
 use super::runs::{Run, RunReader, RunWriter};
 use super::{Duplicate, Progress, SAMPLES_MAX};
@@ -103,6 +104,10 @@ impl Merging<'_> {
             runs.sort_by_key(|run| std::cmp::Reverse(run.records));
             let some = runs.split_off(runs.len() - fan_in);
             let records: u64 = some.iter().map(|run| run.records).sum();
+            // What is merged stays on disk until it is.
+            let bytes = records.saturating_mul(self.key_len as u64);
+            let need = Need { folder: self.folder.to_owned(), bytes };
+            disk::check(&[need]).map_err(io::Error::other)?;
             self.progress.to_merge.fetch_add(records, Ordering::Relaxed);
             let mut tournament = self.tournament::<R>(some, Vec::new())?;
             let mut merged = RunWriter::new(self.folder, self.key_len)?;

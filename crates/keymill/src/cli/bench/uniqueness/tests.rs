@@ -70,6 +70,16 @@ fn a_merge_can_be_interrupted() {
     assert_eq!(send(&keys, check), Err("it was interrupted".to_owned()));
 }
 
+#[test]
+fn keys_that_cannot_be_written_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys: Vec<String> = (0..200_000).map(|number| format!("{number:07}")).collect();
+    let keys_out = Some(PathBuf::from("/dev/full"));
+    let refused =
+        run(&keys, Settings { keys_out, ..settings(folder.path(), TINY, 3) }).unwrap_err();
+    assert!(refused.contains("cannot write keys to /dev/full"), "{refused}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
