@@ -18,6 +18,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 const IDS: usize = 5_000_000;
 /// The end, whether all was reached or not.
 const TIME_MAX: Duration = Duration::from_secs(150);
+/// How many runs the negative control has to show a duplicate.
+const RUNS_MAX: usize = 8;
 /// One caller for each instance, and some who ask one after another.
 const CALLERS: usize = INSTANCES + 3;
 /// How long a caller waits for its instance, and how long those who can ask another one.
@@ -49,14 +51,18 @@ fn check_server(kind: Kind) {
     }
 }
 
-/// The negative control.
+/// The negative control. Two instances with one worker repeat an ID only if both are asked within
+/// the same millisecond, which a single run may miss.
 #[test]
 fn the_same_harm_shows_that_instances_do_not_mind_the_end_of_their_windows() {
-    let deployment = Deployment::sqlite();
-    let spec = |data_dir: String| endless(instance(&deployment, &data_dir));
-    let (_fleet, received, done) = run(spec, ENDLESS_SECONDS);
-    println!("{done:?}\n{received}");
-    assert!(received.duplicated() > 0, "windows that are used after their end went unnoticed");
+    let shows = |_| {
+        let deployment = Deployment::sqlite();
+        let spec = |data_dir: String| endless(instance(&deployment, &data_dir));
+        let (_fleet, received, done) = run(spec, ENDLESS_SECONDS);
+        println!("{done:?}\n{received}");
+        received.duplicated() > 0
+    };
+    assert!((0..RUNS_MAX).any(shows), "windows that are used after their end went unnoticed");
 }
 
 fn check(name: &str, deployment: &Deployment) {
