@@ -34,7 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use comparison::{Comparison, Refused};
-pub(crate) use floors::OtherStore;
+pub use floors::OtherStore;
 pub(crate) use tokens::SeenTokens;
 pub(crate) use windows::WindowOnRecord;
 

@@ -20,6 +20,31 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Everything that the types of this crate mention is here, at its root:
+//!
+//! ```
+//! use keymill_engine::{Audit, Difference, Error, Explanation, Keymill, SpaceSpec};
+//!
+//! /// Keeps a record of every link that is handed out.
+//! async fn audit_links(keymill: &Keymill) -> Result<(), Error> {
+//!     let settings = SpaceSpec { audit: Some(Audit::Key), ..SpaceSpec::default() };
+//!     match keymill.keyspace("links").settings(settings).ensure().await {
+//!         Err(Error::DifferentDefinition { differences, .. }) => {
+//!             for Difference { setting, stored, asked } in &differences {
+//!                 eprintln!("{setting} is {stored}, not {asked}");
+//!             }
+//!             Ok(())
+//!         }
+//!         other => other.map(drop),
+//!     }
+//! }
+//!
+//! /// Who got a key, and which process handed it out.
+//! fn origin(about: Explanation) -> Option<(String, u32)> {
+//!     Some((about.used?.caller, about.lease?.holder.pid))
+//! }
+//! ```
+//!
 //! A store on the network needs a data directory, and a program that takes a few keys and ends needs no heartbeat: see
 //! [`KeymillBuilder`].
 //!
@@ -62,8 +87,17 @@ pub use operations::{Service, ServiceError};
 #[doc(hidden)]
 pub mod internals;
 
+// What a program calls, and every type that this mentions.
+pub use fence::OtherStore;
+pub use instance::Instance;
 pub use keymill::{Keymill, KeymillBuilder};
 pub use keyspace::{Keyspace, KeyspaceBuilder};
-pub use operations::{Explanation, ServiceError as Error, State};
+pub use operations::{
+    Explanation, IdFields, LeaseRecord, Purpose, ServiceError as Error, State, UsedKey,
+};
 pub use shape::Shape;
-pub use space::{Kind, SpaceSpec};
+pub use space::digest::{DigestError, Normalize};
+pub use space::{Audit, DefinitionError, Difference, Kind, RolledBack, SpaceSpec};
+// Those of other crates.
+pub use jiff::Timestamp;
+pub use keymill_core::{CodecError, GenerationError, LayoutError, ShapeError};

@@ -3,9 +3,11 @@
 //! `operations` builds spaces from records of the store; programs, settings and requests describe new
 //! ones. Nothing here does I/O.
 
+mod claimed;
 pub mod codec;
 mod definition;
 pub mod digest;
+mod rolled_back;
 pub(crate) mod rules;
 pub mod secret;
 pub mod skips;
@@ -19,7 +21,9 @@ use std::fmt;
 use keymill_core::{CodecError, GenerationError, LayoutError, ShapeError};
 use serde::{Deserialize, Serialize};
 
+pub use claimed::{Claimed, KeyId};
 pub use definition::{Definition, Difference};
+pub use rolled_back::RolledBack;
 pub use spec::SpaceSpec;
 pub use timeline::Timeline;
 pub use tuning::{Audit, Tuning};

@@ -60,7 +60,7 @@ mod url;
 pub use admin::{Admin, StoreDescription};
 pub use confirm::{Confirm, Confirmed, Evidence, Snapshots};
 pub use digests::{DigestBatch, DigestInput, DigestKey, Digested, Digests};
-pub use error::{RolledBack, StoreError};
+pub use error::StoreError;
 pub use instances::{Beat, InstancePage, InstanceRecord, Instances, Pulse};
 pub use key_rows::{Claimed, ERA_MAX, FILL_MAX, KeyId, KeyRef, first_id, key_id};
 pub use leases::{GiveBack, Grant, LeaseAsk, LeaseId, LeasePage, LeaseRecord, Leases, Purpose};

@@ -77,8 +77,8 @@ fn compare(known: &str, mut floors: BTreeMap<String, Mark>, beat: Beat) -> Compa
             Err(error) => refused.push(Refused { space, error, seen: Some(seen) }),
         }
     }
-    for (space, mark) in floors {
-        let error = StoreError::gone(&space, mark);
+    for (space, _) in floors {
+        let error = StoreError::gone(&space);
         refused.push(Refused { space, error, seen: None });
     }
     Comparison { refused, risen, changed }

@@ -55,8 +55,9 @@ pub(crate) struct Floors {
 #[error(
     "{} belongs to the store {known}, but this is another one ({found}), so nothing is created in \
      it. If the old store was lost, restore it and run `keymill space advance`. To use a second \
-     store, give it a data directory of its own with --data-dir. To start over, and possibly \
-     repeat keys that were already handed out, stop every instance and remove {}",
+     store, give it a data directory of its own with --data-dir or, in a Rust program, \
+     `data_dir()`. To start over, and possibly repeat keys that were already handed out, stop every \
+     instance and remove {}",
     paths[0].display(), list(paths)
 )]
 pub struct OtherStore {

@@ -1,11 +1,14 @@
 //! Keyspaces through the fence: made, changed, advanced, moved here; and what was seen of them.
 //!
-//! No key leaves because of these, so the floor is raised and nothing more is looked at. What makes a first
+//! No key leaves because of these, so the floor is raised and nothing more is looked at; but for the end of an
+//! import, which is looked for once more. What makes a first
 //! thing in a store, a keyspace or its secret, is refused while the data directory knows another store.
 
 use super::{Fence, FenceError};
 use crate::space::{Definition, Tuning};
-use crate::store::{Created, Mark, MovedRow, MovedSpace, NewSpace, SpaceRecord, StoreError};
+use crate::store::{
+    Created, Evidence, Mark, MovedRow, MovedSpace, NewSpace, SpaceRecord, StoreError,
+};
 
 impl Fence {
     /// Makes a space, or finds the one that has the name already.
@@ -61,27 +64,37 @@ impl Fence {
         let created = self.store.moves.begin_import(space).await?;
         if let Created::Made(record) = &created {
             self.raise(&space.name, record.mark).await?;
+            self.heed_sightings(record).await?;
         }
         Ok(created)
     }
 
-    /// Writes rows into a space that is importing this. That moves no mark.
+    /// Writes rows into a space that is importing this. A store that has lost some of those before is refused.
     pub(crate) async fn import_rows(
         &self,
         space: &str,
         importing: &str,
         rows: &[MovedRow],
     ) -> Result<(), StoreError> {
-        self.store.moves.import_rows(space, importing, rows).await
+        let floor = self.floor(space).await?;
+        let mark = self.store.moves.import_rows(space, importing, rows, &floor).await?;
+        self.raise(space, mark).await
     }
 
-    /// Opens a space whose last row is here.
+    /// Opens a space whose last row is here, and makes sure that it is open: keys leave because of that.
     pub(crate) async fn finish_import(
         &self,
         space: &MovedSpace,
     ) -> Result<SpaceRecord, StoreError> {
-        let record = self.store.moves.finish_import(space).await?;
-        self.risen(record).await
+        let name = &space.name;
+        let floor = self.floor(name).await?;
+        let opened = self.store.moves.finish_import(space, &floor).await?;
+        let found = self.make_sure_or_burn(name, opened.mark, Evidence::Mark).await?;
+        if found.space.tuning.importing.is_some() {
+            let lost = format!("the end of the import of `{name}` is no longer on record");
+            return Err(StoreError::rolled_back(name, opened.mark, lost));
+        }
+        Ok(opened)
     }
 
     /// The store's secret; where it has none, `candidate` becomes it.
@@ -94,11 +107,7 @@ impl Fence {
     /// word there: then the next change is refused.
     pub(crate) async fn meet(&self, space: &str) -> Result<SpaceRecord, StoreError> {
         let record = self.store.spaces.space(space).await?;
-        if let Some(seen) = self.store.spaces.sighted(space).await?
-            && !record.mark.has_reached(seen)
-        {
-            self.raise(space, seen).await?;
-        }
+        self.heed_sightings(&record).await?;
         Ok(record)
     }
 
@@ -106,6 +115,16 @@ impl Fence {
     pub(crate) async fn seen(&self, space: &str) -> Result<Mark, StoreError> {
         let own = self.floor(space).await?.mark;
         Ok(own.max(self.store.spaces.sighted(space).await?.unwrap_or_default()))
+    }
+
+    /// Raises the floor to what others have seen of a space, where it has not come as far.
+    async fn heed_sightings(&self, record: &SpaceRecord) -> Result<(), StoreError> {
+        if let Some(seen) = self.store.spaces.sighted(&record.name).await?
+            && !record.mark.has_reached(seen)
+        {
+            self.raise(&record.name, seen).await?;
+        }
+        Ok(())
     }
 
     /// Raises the floor to where a space has come.

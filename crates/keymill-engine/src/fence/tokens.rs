@@ -79,7 +79,7 @@ impl Fence {
         let list = self.store.tokens.tokens(&reached).await.map_err(burned)?;
         if list.revision == mark.revision && list.text != change.text {
             let lost = "the change of the token list is no longer on record".to_owned();
-            return Err(tokens_rolled_back(mark, lost));
+            return Err(tokens_rolled_back(lost));
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use crate::fence::{FenceError, OtherStore};
 use crate::source::outlook::NotReady;
 use crate::space::codec::GrowthError;
 use crate::space::digest::DigestError;
-use crate::space::{DefinitionError, Difference};
-use crate::store::{RolledBack, StoreError};
+use crate::space::{DefinitionError, Difference, RolledBack};
+use crate::store::StoreError;
 
 /// What can go wrong in the service, as far as a caller can act on it.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,8 @@ pub enum ServiceError {
     /// The secret is not the one that the space was made with.
     #[error(
         "the secret is not the one that the keyspace `{space}` was made with (its fingerprint is \
-         {found}, the keyspace's is {wanted}); set KEYMILL_SECRET or `secret_file` to the right one"
+         {found}, the keyspace's is {wanted}); set KEYMILL_SECRET, `secret_file` \
+         or, in a Rust program, `secret()` to the right one"
     )]
     WrongSecret {
         /// The name of the keyspace.
@@ -79,7 +80,7 @@ pub enum ServiceError {
     /// The store keeps no secret, and its spaces were made with one.
     #[error(
         "the keyspace `{space}` was made with a secret that is not in the store: set \
-         KEYMILL_SECRET or `secret_file` to it"
+         KEYMILL_SECRET, `secret_file` or, in a Rust program, `secret()` to it"
     )]
     SecretMissing {
         /// The name of the keyspace.

@@ -5,11 +5,14 @@
 //! keyspace stays sealed until the last line is there; an import that is interrupted begins again and
 //! finds its rows.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::input::{check_space, shown};
 use super::{Service, ServiceError};
+use crate::space::RolledBack;
 use crate::store::{Created, MovedRow, MovedSpace, Part, RowsPage, SpaceRecord, StoreError};
 
 /// The version of the file's format.
@@ -334,19 +337,16 @@ impl MovedFile<'_> {
         let Some(header) = &self.header else { return Ok(()) };
         let rows = std::mem::take(&mut self.waiting);
         let fence = &self.service.inner.fence;
-        match fence.import_rows(&header.space.name, &self.importing, &rows).await {
-            Err(StoreError::Outdated(space)) => Err(ServiceError::BadImport(format!(
-                "`{space}` is no longer being imported: another import has finished it"
-            ))),
-            written => Ok(written?),
-        }
+        let written = fence.import_rows(&header.space.name, &self.importing, &rows).await;
+        written.map_err(import_refused)
     }
 
     async fn end(&mut self) -> Result<(), ServiceError> {
         self.flush().await?;
         let Some(header) = &self.header else { return Ok(()) };
         let space = importing_space(&header.space, &self.importing);
-        self.opened = Some(self.service.inner.fence.finish_import(&space).await?);
+        let opened = self.service.inner.fence.finish_import(&space).await;
+        self.opened = Some(opened.map_err(import_refused)?);
         Ok(())
     }
 }
@@ -357,6 +357,22 @@ fn is_imported(known: &SpaceRecord, moved: &MovedSpace) -> bool {
         && known.created_at == moved.created_at
         && known.fingerprint == moved.fingerprint
         && known.definition.differences(&moved.definition).is_empty()
+}
+
+/// What to say where rows are not written, or a space is not opened.
+fn import_refused(error: StoreError) -> ServiceError {
+    match error {
+        StoreError::Outdated(space) => ServiceError::BadImport(format!(
+            "`{space}` is no longer being imported: another import has finished it"
+        )),
+        StoreError::RolledBack(how) => {
+            let mut how = RolledBack::clone(&how);
+            // Rows that were written before may be missing.
+            how.remedy.push_str(", then start the import again");
+            ServiceError::RolledBack(Arc::new(how))
+        }
+        error => error.into(),
+    }
 }
 
 /// Whether a text can be the identity of a store.

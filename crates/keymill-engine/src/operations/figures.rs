@@ -34,7 +34,9 @@ pub struct Figures {
     pub capacity: u64,
     /// Keys leased to instances, as of the last heartbeat.
     pub leased: u64,
-    /// In how many seconds it is used up, if it goes on as it did on average since it was created.
+    /// Whether it hands out no more keys, for good.
+    pub sealed: bool,
+    /// In how many seconds it is used up, if it goes on as it did on average since it was created. None of a sealed one.
     pub used_up_in: Option<f64>,
     /// Keys available in its pool, as this instance last saw it.
     pub pool: Option<u64>,
@@ -66,6 +68,7 @@ impl Space {
             rate: progress.rate,
             capacity: record.capacity,
             leased: record.leased(),
+            sealed: record.sealed,
             used_up_in: self.used_up_in(&record),
             pool: progress.pool.map(|pool| pool.available),
             low_water: record.tuning.low_water,
@@ -80,6 +83,9 @@ impl Space {
 
     /// In how many seconds it is used up; for IDs, when their timestamps end.
     fn used_up_in(&self, record: &SpaceRecord) -> Option<f64> {
+        if record.sealed {
+            return None;
+        }
         if let Some(timeline) = self.timeline() {
             let left = timeline.runs_out_at().duration_since(Timestamp::now());
             return Some(left.as_secs_f64().max(0.0));

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Service;
 use super::tokens::ROLLED_BACK;
 use crate::source::outlook::Outlook;
-use crate::store::RolledBack;
+use crate::space::RolledBack;
 
 /// Whether this instance can serve, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -175,7 +175,9 @@ impl Service {
                 .collect::<BTreeMap<_, _>>()
         };
         for space in self.known_spaces() {
-            if let Some(timeline) = space.timeline().filter(|it| it.ends_soon(Timestamp::now())) {
+            // A sealed keyspace makes no more IDs anyway.
+            let timeline = space.timeline().filter(|_| !space.record().sealed);
+            if let Some(timeline) = timeline.filter(|it| it.ends_soon(Timestamp::now())) {
                 let at = timeline.runs_out_at();
                 problem(
                     "runs_out",
@@ -209,7 +211,10 @@ impl Service {
                 Outlook::Exhausted { .. } if space.is_empty_pool() => problem(
                     "pool_empty",
                     Some(&space.name),
-                    format!("its pool is empty; run `keymill pool fill {}`", space.name),
+                    format!(
+                        "its pool is empty; run `keymill pool fill {} --count 100000`",
+                        space.name
+                    ),
                 ),
                 Outlook::Exhausted { held_elsewhere } => problem(
                     "exhausted",

@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 
 use crate::clock::Clock;
-use crate::store::Claimed;
+use crate::space::Claimed;
 
 /// How many spent claims are kept for those who drew a number and were paused before they looked.
 const SPENT_KEPT: usize = 4;

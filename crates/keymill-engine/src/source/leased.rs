@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - What a take has drawn and does not hand out comes back (`drawn`, `came_back`) and is drawn again
+//! - What a take has drawn and does not hand out comes back (`drawn`, `returned`) and is drawn again
 //!   before anything else, unless the mill was sealed meanwhile: then it is a gap.
 //! - What a large take has drawn is *out* until its keys are written (`out`). A lease with ordinals
 //!   that are out is not spent, and once an advance has overtaken it, they are neither written nor put
@@ -13,9 +13,9 @@
 //! - A take that wants more than there is waits for the rest before it draws, so that small takes
 //!   beside it find what there is.
 
-mod came_back;
 mod figures;
 mod out;
+mod returned;
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -27,9 +27,9 @@ use super::outlook::{NotReady, Outlook};
 use super::queue::{Deadline, Look, Queue};
 use crate::space::Tuning;
 
-use came_back::CameBack;
 use out::Out;
 pub(crate) use out::RunOut;
+use returned::Returned;
 
 // A lease of any size that a keyspace may be set to can be counted. Not said in `lease.rs`, because
 // loom compiles that file alone.
@@ -39,8 +39,8 @@ const _: () = assert!(LEASE_SIZE_MAX == Tuning::LEASE_SIZE_MAX);
 #[derive(Debug)]
 pub struct Mill {
     pub(crate) leases: LeasePair,
-    came_back: CameBack,
-    /// What large takes have drawn and not written yet. Locked before `came_back`, never after.
+    returned: Returned,
+    /// What large takes have drawn and not written yet. Locked before `returned`, never after.
     out: Mutex<Out>,
     /// How many ordinals were ever offered.
     offered: AtomicU64,
@@ -54,7 +54,7 @@ impl Mill {
     pub fn new(waiting_max: usize, wait_max: Duration) -> Mill {
         Mill {
             leases: LeasePair::new(),
-            came_back: CameBack::default(),
+            returned: Returned::default(),
             out: Mutex::default(),
             offered: AtomicU64::new(0),
             queue: Queue::new(waiting_max, wait_max),
@@ -79,8 +79,8 @@ impl Mill {
     /// Draws without waiting; `None` when the mill is dry.
     #[inline]
     pub fn try_draw(&self, wanted: u64) -> Result<Option<Range<u64>>, NotReady> {
-        if self.came_back.count() > 0
-            && let Some(ordinals) = self.came_back.draw(wanted)
+        if self.returned.count() > 0
+            && let Some(ordinals) = self.returned.draw(wanted)
         {
             return Ok(Some(ordinals));
         }
@@ -113,20 +113,20 @@ impl Mill {
     /// Takes in again what was drawn and not handed out.
     pub(crate) fn put_back(&self, ordinals: Range<u64>) {
         if !ordinals.is_empty() {
-            self.came_back.put(ordinals);
+            self.returned.put(ordinals);
             self.queue.wake_callers();
         }
     }
 
     /// Whether some of these ordinals came back and wait to be drawn again.
     pub(crate) fn has_back(&self, ordinals: &Range<u64>) -> bool {
-        self.came_back.has_some_of(ordinals)
+        self.returned.has_some_of(ordinals)
     }
 
     /// Ends drawing for good, and says what was left undrawn of the leases, and what came back.
     pub(crate) fn seal(&self) -> ([Range<u64>; 2], Vec<Range<u64>>) {
         let rests = self.leases.seal();
-        (rests, self.came_back.seal())
+        (rests, self.returned.seal())
     }
 
     /// Draws all that is left, to throw it away; how much it was. What is out is thrown away, too.
@@ -164,8 +164,8 @@ mod tests {
         mill.fill(0..10);
         let ordinals = mill.try_draw(4).unwrap().unwrap();
         mill.put_back(0..2);
-        let (rests, came_back) = mill.seal();
-        assert_eq!((rests, came_back.len(), came_back.first()), ([4..10, 0..0], 1, Some(&(0..2))));
+        let (rests, returned) = mill.seal();
+        assert_eq!((rests, returned.len(), returned.first()), ([4..10, 0..0], 1, Some(&(0..2))));
         mill.put_back(ordinals);
         assert_eq!((mill.left(), mill.try_draw(1)), (0, Err(NotReady::Stopping)));
     }

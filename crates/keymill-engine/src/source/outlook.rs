@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::store::RolledBack;
+use crate::space::RolledBack;
 
 /// What is wrong where a layout has too few IDs a tick.
 const TOO_FAST: &str = "IDs are requested faster than its layout can make them; try again, or use \

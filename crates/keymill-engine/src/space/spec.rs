@@ -89,6 +89,7 @@ pub struct SpaceSpec {
 
 impl SpaceSpec {
     /// The permanent part.
+    #[doc(hidden)]
     pub fn definition(&self) -> Definition {
         let default = Definition::of_kind(self.kind.unwrap_or_default());
         let layout = self.layout.clone().or(default.layout);
@@ -118,6 +119,7 @@ impl SpaceSpec {
 
     /// The permanent part, to be compared with one on record. Plain integers were written in base62 by
     /// default in the past: where no alphabet is asked for, either is meant.
+    #[doc(hidden)]
     pub fn definition_like(&self, stored: &Definition) -> Definition {
         let asked = self.definition();
         let plain_integers = asked.kind == Kind::Sequential && asked.length == 0;
@@ -128,6 +130,7 @@ impl SpaceSpec {
     }
 
     /// The changeable part: what was given, over what was there.
+    #[doc(hidden)]
     pub fn tuning_over(&self, before: &Tuning) -> Tuning {
         Tuning {
             lease_size_min: self.lease_size_min.unwrap_or(before.lease_size_min),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Floor, History, Mark, Opening, TOKENS};
+use crate::space::RolledBack;
 use crate::space::codec::GrowthError;
 
 /// What can go wrong in a store.
@@ -57,23 +58,6 @@ pub enum StoreError {
     /// The database cannot be used as it is, and waiting will not help.
     #[error("{0}")]
     Broken(String),
-}
-
-/// How a store that was rolled back to an earlier state was noticed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the store was rolled back to an earlier state: {evidence}. {}{remedy}",
-    consequence(space)
-)]
-pub struct RolledBack {
-    /// The space concerned; [`TOKENS`] where it is the token list.
-    pub space: String,
-    /// What was seen of it before.
-    pub seen: Mark,
-    /// How it shows.
-    pub evidence: String,
-    /// What to do about it.
-    pub remedy: String,
 }
 
 impl StoreError {
@@ -132,8 +116,7 @@ impl StoreError {
         // Keys of inputs have no ordinals to continue at.
         let to = if seen.next > 0 { format!(" --to {}", seen.next) } else { String::new() };
         let remedy = format!("Run `keymill space advance {space}{to}` to continue beyond them");
-        let space = space.to_owned();
-        StoreError::RolledBack(Arc::new(RolledBack { space, seen, evidence, remedy }))
+        StoreError::noticed(space, evidence, remedy)
     }
 
     /// A [`StoreError::RolledBack`] of a server whose data are not on the history that was seen.
@@ -152,23 +135,23 @@ impl StoreError {
     }
 
     /// A [`StoreError::RolledBack`] of a space that was seen and is not there any more.
-    pub fn gone(space: &str, seen: Mark) -> StoreError {
-        StoreError::RolledBack(Arc::new(RolledBack {
-            space: space.to_owned(),
-            seen,
-            evidence: format!("the keyspace `{space}` is missing"),
-            remedy: "Restore a backup that contains it, or use another name".to_owned(),
-        }))
+    pub fn gone(space: &str) -> StoreError {
+        let evidence = format!("the keyspace `{space}` is missing");
+        let remedy = "Restore a backup that contains it, or use another name".to_owned();
+        StoreError::noticed(space, evidence, remedy)
     }
 
     /// A [`StoreError::RolledBack`] of a store that has become another one.
     pub fn other_store(space: &str, floor: &Floor, found: &str) -> StoreError {
-        StoreError::RolledBack(Arc::new(RolledBack {
-            space: space.to_owned(),
-            seen: floor.mark,
-            evidence: format!("it was the store {}, but is now {found}", floor.store),
-            remedy: "Restore the original store, or start with another data directory".to_owned(),
-        }))
+        let evidence = format!("it was the store {}, but is now {found}", floor.store);
+        let remedy = "Restore the original store, or start with another data directory".to_owned();
+        StoreError::noticed(space, evidence, remedy)
+    }
+
+    /// A [`StoreError::RolledBack`] of a space, or of the [`TOKENS`].
+    pub(super) fn noticed(space: &str, evidence: String, remedy: String) -> StoreError {
+        let space = (space != TOKENS).then(|| space.to_owned());
+        StoreError::RolledBack(Arc::new(RolledBack { space, evidence, remedy }))
     }
 }
 
@@ -176,13 +159,6 @@ impl From<GrowthError> for StoreError {
     fn from(error: GrowthError) -> StoreError {
         StoreError::Broken(error.to_string())
     }
-}
-
-fn consequence(space: &str) -> &'static str {
-    if space == TOKENS {
-        return "";
-    }
-    "Keys beyond that point may be in use, so none are leased. "
 }
 
 fn no_worker(

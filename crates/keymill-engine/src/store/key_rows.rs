@@ -4,24 +4,13 @@
 //! end, and no index is written at random. Pools and the use log share them.
 
 use super::{ERA, LeaseId};
+pub use crate::space::{Claimed, KeyId};
 
 /// The most keys that one fill writes: their positions have to fit below the revision in an id.
 pub const FILL_MAX: u64 = 1 << 16;
 
 /// The last era of a pool: the ids of later ones would not fit 63 bits.
 pub const ERA_MAX: u64 = (i64::MAX as u64) / FILL_MAX / ERA - 1;
-
-/// The number of a row of a key. It rises with the revision that wrote it.
-pub type KeyId = i64;
-
-/// A key of a pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimed {
-    /// Its row.
-    pub id: KeyId,
-    /// Its text.
-    pub key: String,
-}
 
 /// What the row of a key is found by.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -212,8 +212,8 @@ measure! {
     Moves {
         moved_rows(page: &RowsPage) -> Rows;
         begin_import(space: &MovedSpace) -> Created;
-        import_rows(space: &str, importing: &str, rows: &[MovedRow]) -> ();
-        finish_import(space: &MovedSpace) -> SpaceRecord;
+        import_rows(space: &str, importing: &str, rows: &[MovedRow], floor: &Floor) -> Mark;
+        finish_import(space: &MovedSpace, floor: &Floor) -> SpaceRecord;
     }
     Instances {
         heartbeat(pulse: &Pulse) -> Beat;

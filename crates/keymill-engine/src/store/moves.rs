@@ -19,7 +19,7 @@ pub(super) use moved_row::holders;
 pub use moved_row::{MovedLease, MovedRow};
 pub use moved_space::MovedSpace;
 
-use super::{Created, SpaceRecord, StoreError};
+use super::{Created, Floor, Mark, SpaceRecord, StoreError};
 
 /// Keyspaces that move to another store.
 #[async_trait]
@@ -35,18 +35,24 @@ pub trait Moves: fmt::Debug + Send + Sync {
     /// Writes rows into a space that is importing this; those that are there already are left as
     /// they are. A key that was retired while it was read may come as available and as used: then it is
     /// used, in whatever order both come. Refused with [`StoreError::Outdated`] where the space is not
-    /// importing this.
+    /// importing this. Adds to the revision, so that rows which a store has lost are noticed before the
+    /// space is opened without them.
     async fn import_rows(
         &self,
         space: &str,
         importing: &str,
         rows: &[MovedRow],
-    ) -> Result<(), StoreError>;
+        floor: &Floor,
+    ) -> Result<Mark, StoreError>;
 
     /// Opens a space that was importing this: from now on its keys can be taken, beyond everything
     /// that was granted in the other store. Adds one to the revision that came with it, or to a later
     /// one that it has reached since.
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError>;
+    async fn finish_import(
+        &self,
+        space: &MovedSpace,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError>;
 }
 
 /// A part of what is on record of a keyspace.

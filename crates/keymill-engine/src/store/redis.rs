@@ -159,7 +159,7 @@ impl RedisStore {
     ) -> Result<(String, Vec<String>), StoreError> {
         let (status, answer) = reply(answer)?;
         match status.as_str() {
-            "unknown" if floor.mark.is_seen() => Err(StoreError::gone(space, floor.mark)),
+            "unknown" if floor.mark.is_seen() => Err(StoreError::gone(space)),
             "unknown" => Err(StoreError::UnknownSpace(space.to_owned())),
             "below" => {
                 // The server may have begun a new history on this connection.

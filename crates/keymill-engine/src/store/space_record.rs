@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{
-    ERA, Floor, Grant, LeaseAsk, Lengths, Mark, Ranges, RolledBack, StoreError, key_rows, next_era,
-};
-use crate::space::{Definition, Kind, Tuning};
+use super::{ERA, Floor, Grant, LeaseAsk, Lengths, Mark, Ranges, StoreError, key_rows, next_era};
+use crate::space::{Definition, Kind, RolledBack, Tuning};
 
 /// A space as the store has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,10 +136,6 @@ impl SpaceRecord {
     /// Moves on beyond everything seen, into a new era, and makes growths again that were lost.
     /// Returns what is passed over.
     pub fn advance(&mut self, to: Mark) -> Result<Range<u64>, StoreError> {
-        // The import would bring back what an advance drops: ranges that were returned, the pool.
-        if self.tuning.importing.is_some() {
-            return Err(StoreError::Sealed(self.name.clone()));
-        }
         self.grow_again(to.grown)?;
         let era = next_era(self.mark.revision.max(to.revision)) / ERA;
         if self.definition.kind == Kind::Pooled && era > key_rows::ERA_MAX {

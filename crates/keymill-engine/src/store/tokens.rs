@@ -6,14 +6,13 @@
 //! since, so it has a revision under a floor, like a keyspace.
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 #[cfg(any(feature = "etcd", feature = "redis"))]
 use serde::{Deserialize, Serialize};
 
-use super::{Floor, History, Mark, RolledBack, StoreError, is_later_era};
+use super::{Floor, History, Mark, StoreError, is_later_era};
 
 /// The name under which the floor of the token list is kept, among those of keyspaces. No keyspace can have it.
 pub const TOKENS: &str = "!tokens";
@@ -164,19 +163,14 @@ pub(super) fn check_tokens(floor: &Floor, store: &str, found: Mark) -> Result<()
     } else {
         "the token list was seen on another server, or on a later timeline of this one".to_owned()
     };
-    Err(rolled_back(seen, evidence))
+    Err(rolled_back(evidence))
 }
 
 /// A token list that was rolled back, and how it shows.
-pub(crate) fn rolled_back(seen: Mark, evidence: String) -> StoreError {
+pub(crate) fn rolled_back(evidence: String) -> StoreError {
     let remedy = "Tokens that were revoked since may be valid again: revoke them again with \
                   `keymill token revoke NAME`";
-    StoreError::RolledBack(Arc::new(RolledBack {
-        space: TOKENS.to_owned(),
-        seen,
-        evidence,
-        remedy: remedy.to_owned(),
-    }))
+    StoreError::noticed(TOKENS, evidence, remedy.to_owned())
 }
 
 fn check_store(floor: &Floor, store: &str) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ mod doubt;
 mod etcd;
 mod face;
 mod grow;
+mod lost_import;
 mod paused;
 mod rollback;
 mod schema;

@@ -202,6 +202,8 @@ on_every_store! {
     a_moved_space_has_the_same_rows_and_goes_on_where_it_was
     nothing_is_taken_of_a_space_that_is_being_imported
     a_change_of_settings_does_not_end_an_import
+    an_import_below_the_floor_is_refused
+    an_import_that_was_advanced_begins_again_beyond_it
     rows_that_are_there_stay_as_they_are
     only_a_space_that_is_importing_takes_rows
     #[alone] many_rows_are_imported_at_once_and_their_holders_known
@@ -254,6 +256,7 @@ on_stores_with_keys! {
     a_moved_pool_has_the_same_keys
     nothing_is_claimed_of_a_pool_that_is_being_imported
     what_was_available_before_an_advance_is_not_after_a_move
+    what_was_available_before_an_advance_is_not_imported_after_it
     a_used_key_is_never_available_where_both_were_moved
     moved_digests_give_the_same_keys
 }

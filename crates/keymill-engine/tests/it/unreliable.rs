@@ -318,12 +318,22 @@ impl Moves for Unreliable {
         self.up()?.moves.begin_import(space).await
     }
 
-    async fn import_rows(&self, s: &str, from: &str, rows: &[MovedRow]) -> Result<(), StoreError> {
-        self.up()?.moves.import_rows(s, from, rows).await
+    async fn import_rows(
+        &self,
+        space: &str,
+        importing: &str,
+        rows: &[MovedRow],
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        self.committed(self.up()?.moves.import_rows(space, importing, rows, floor).await?).await
     }
 
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        self.up()?.moves.finish_import(space).await
+    async fn finish_import(
+        &self,
+        space: &MovedSpace,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        self.committed(self.up()?.moves.finish_import(space, floor).await?).await
     }
 }
 

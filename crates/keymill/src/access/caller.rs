@@ -85,15 +85,17 @@ impl Counted {
         Counted { limits: None, keys: 0 }
     }
 
-    /// They were taken.
-    pub fn keep(mut self) {
-        self.limits = None;
+    /// So many of them were taken. The others come back.
+    pub fn keep(mut self, taken: u32) {
+        self.keys = self.keys.saturating_sub(taken);
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(limits) = self.limits.take() {
+        if self.keys > 0
+            && let Some(limits) = self.limits.take()
+        {
             limits.give_back(self.keys);
         }
     }

@@ -272,10 +272,44 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::path::Path;
+
+    use clap::{CommandFactory, Parser};
 
     #[test]
     fn the_arguments_are_consistent() {
         super::Args::command().debug_assert();
+    }
+
+    /// What problems, alerts and the page say to run can be run as it stands, once names and lengths are filled in.
+    #[test]
+    fn every_command_that_is_said_to_mend_something_can_be_run() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for (path, quote, count_min) in [
+            ("../keymill-engine/src/operations/health.rs", '`', 2),
+            ("../../deploy/prometheus/alerts.yml", '`', 8),
+            ("src/page/remedies.rs", '"', 8),
+        ] {
+            let text = std::fs::read_to_string(root.join(path)).unwrap();
+            let text = text.replace("{{ $labels.space }}", "links").replace("{}", "links");
+            let start = format!("{quote}keymill ");
+            let commands =
+                text.split(&start).skip(1).filter_map(|it| Some(it.split_once(quote)?.0));
+            // A test of the remedies has the name of the program alone.
+            let commands: Vec<&str> = commands.filter(|it| !it.is_empty()).collect();
+            assert!(
+                commands.len() >= count_min,
+                "{path}: the search finds too little: {commands:?}"
+            );
+            for command in commands {
+                let words = command.split_whitespace().map(|word| match word {
+                    "SPACE" => "links",
+                    "LENGTH" | "N" => "8",
+                    word => word,
+                });
+                let parsed = super::Args::try_parse_from(["keymill"].into_iter().chain(words));
+                assert!(parsed.is_ok(), "{path}: `keymill {command}`: {}", parsed.unwrap_err());
+            }
+        }
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum TokenCommand {
     },
     /// Print a new token and the lines for the settings file that it needs; no store is opened
     #[command(
-        after_help = "The first line is the token. The settings have only its hash. Without a name, NAME and the rights are\nleft to you; the token alone can be used as KEYMILL_ADMIN_TOKEN.\n\nExamples:\n  keymill token generate shop --allow take:links,coupons --expires 2027-01-01\n  keymill token generate"
+        after_help = "The first line is the token. The settings have only its hash. Without a name, NAME and\nthe rights are left to you; the token alone can be used as KEYMILL_ADMIN_TOKEN.\n\nExamples:\n  keymill token generate shop --allow take:links,coupons --expires 2027-01-01\n  keymill token generate"
     )]
     Generate(GenerateArgs),
     /// List tokens: those of the store and those of the settings

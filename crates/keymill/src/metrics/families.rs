@@ -159,8 +159,10 @@ impl Spaces {
         let help = "Keys leased to instances, all of them together";
         self.gauge(text, "keymill_keys_leased", help, |it| Some(it.leased));
         self.gauge(text, "keymill_keys_capacity", "Keys in total", |it| Some(it.capacity));
+        let help = "1 for a keyspace that is sealed, and so hands out no more keys";
+        self.gauge(text, "keymill_space_sealed", help, |it| it.sealed.then_some(1));
         let help = "Keys per second that this instance currently hands out";
-        self.float(text, "keymill_key_rate", help, |it| Some(it.rate));
+        self.float(text, "keymill_keys_per_second", help, |it| Some(it.rate));
         let help =
             "Forecast: when the keyspace is used up, at its average rate since it was created";
         self.float(text, "keymill_used_up_in_seconds", help, |it| it.used_up_in);
@@ -170,10 +172,14 @@ impl Spaces {
         self.gauge(text, "keymill_pool_low_water_keys", help, |it| it.pool.map(|_| it.low_water));
         let help = "Worker number that this instance holds, in a snowflake keyspace";
         self.gauge(text, "keymill_worker", help, |it| it.worker.map(u64::from));
+        let has_clock = |it: &&Figures| it.runs_out_at.is_some();
         let mut family =
             text.family("keymill_clock_jumps", Counter, "Changes of the clock of this host");
-        for (space, _) in self.shown.iter().filter(|it| it.0.runs_out_at.is_some()) {
+        for space in self.shown.iter().map(|it| &it.0).filter(has_clock) {
             family.add(&[("space", space.name.as_str())], space.clock_jumps);
+        }
+        if self.others.iter().any(|it| has_clock(&it)) {
+            family.add(&[("space", OTHERS)], self.others.iter().map(|it| it.clock_jumps).sum());
         }
         let help = "When the timestamps of a snowflake keyspace end";
         let seconds = |it: &Figures| u64::try_from(it.runs_out_at?.as_second()).ok();

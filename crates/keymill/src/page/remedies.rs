@@ -16,7 +16,7 @@ pub(super) struct Remedy {
     pub(super) command: &'static str,
 }
 
-/// Every problem that `/readyz` knows.
+/// Every problem that `/readyz` can report, and those that the page foresees in the figures of a keyspace.
 pub(super) const REMEDIES: &[Remedy] = &[
     remedy(
         "store_unavailable",

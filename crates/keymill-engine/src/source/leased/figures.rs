@@ -7,7 +7,7 @@ use super::Mill;
 impl Mill {
     /// How many ordinals can be drawn right now.
     pub fn left(&self) -> u64 {
-        self.leases.left() + self.came_back.count()
+        self.leases.left() + self.returned.count()
     }
 
     /// How many ordinals can be drawn of the leases themselves.

@@ -143,7 +143,7 @@ impl<'a> Draft<'a> {
     pub(super) fn space_above(&self, floor: &Floor) -> Result<SpaceRecord, StoreError> {
         let space = match self.space() {
             Err(StoreError::UnknownSpace(_)) if floor.mark.is_seen() => {
-                return Err(StoreError::gone(self.name, floor.mark));
+                return Err(StoreError::gone(self.name));
             }
             found => found?,
         };

@@ -109,7 +109,7 @@ impl EtcdStore {
 fn space_in(found: &Answers, what: &Confirm) -> Result<SpaceRecord, StoreError> {
     let doc = found.value(0).map(from_json::<SpaceDoc>).transpose()?;
     let record = doc.map(|doc| doc.record(&what.space, found.at.history));
-    let record = record.ok_or_else(|| StoreError::gone(&what.space, what.reached))?;
+    let record = record.ok_or_else(|| StoreError::gone(&what.space))?;
     what.check(&record)?;
     Ok(record)
 }

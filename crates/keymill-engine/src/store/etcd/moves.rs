@@ -18,12 +18,12 @@ use super::windows::WorkerDoc;
 use crate::instance::Instance;
 use crate::store::values::{from_json, json};
 use crate::store::{
-    Created, MovedLease, MovedRow, MovedSpace, Moves, NameRecord, Part, Purpose, Rows, RowsPage,
-    SpaceRecord, StoreError,
+    Created, Floor, Mark, MovedLease, MovedRow, MovedSpace, Moves, NameRecord, Part, Purpose, Rows,
+    RowsPage, SpaceRecord, StoreError,
 };
 
 /// How many small transactions one commit has. With the most writes of one of them, which is three,
-/// they must not be more than the 128 operations that etcd allows.
+/// and the two that move the space on, they must not be more than the 128 operations that etcd allows.
 const COMMIT_MAX: usize = 120;
 
 /// A key and its value.
@@ -89,21 +89,32 @@ impl Moves for EtcdStore {
         space: &str,
         importing: &str,
         rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        let mut floor = floor.clone();
         for Commit { writes, .. } in commits(&self.paths, space, rows)? {
-            self.change(space, &[], &[], |draft| {
-                draft.space()?.check_importing(importing)?;
-                draft.import(&writes);
-                Ok(())
-            })
-            .await?;
+            let mark = self
+                .change(space, &[], &[], |draft| {
+                    let mut space = draft.space_above(&floor)?;
+                    space.check_importing(importing)?;
+                    draft.import(&writes);
+                    space.mark.revision += 1;
+                    draft.move_to(&space);
+                    Ok(space.mark)
+                })
+                .await?;
+            floor.mark = floor.mark.max(mark);
         }
-        Ok(())
+        Ok(floor.mark)
     }
 
-    async fn finish_import(&self, moved: &MovedSpace) -> Result<SpaceRecord, StoreError> {
+    async fn finish_import(
+        &self,
+        moved: &MovedSpace,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
         self.change(&moved.name, &[], &[], |draft| {
-            let space = moved.finished(&draft.space()?)?;
+            let space = moved.finished(&draft.space_above(floor)?)?;
             draft.move_to(&space);
             Ok(space)
         })

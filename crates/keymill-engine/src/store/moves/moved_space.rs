@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::space::{Definition, Tuning};
-use crate::store::{Created, History, Lengths, Mark, Ranges, SpaceRecord, StoreError};
+use crate::store::{
+    Created, History, Lengths, Mark, Ranges, SpaceRecord, StoreError, is_later_era,
+};
 
 /// A keyspace that comes from another store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,12 +114,22 @@ impl MovedSpace {
     }
 
     /// The same in place of a record that is there, whose mark was perhaps seen: none falls. A change of
-    /// its settings, or a later export, may have moved it on.
+    /// its settings, an advance, or a later export may have moved it on.
     fn record_over(&self, known: &SpaceRecord) -> SpaceRecord {
         let mut record = self.record(known.mark.history);
         record.mark.revision = record.mark.revision.max(known.mark.revision);
         record.mark.next = record.mark.next.max(known.mark.next);
         record.base = record.base.max(known.base);
+        // It was advanced here: what was returned before may be in use since.
+        if is_later_era(known.mark.revision, self.revision) {
+            record.returned.clear();
+        }
+        // And a growth that was lost was made again.
+        if known.definition.grown.len() > self.definition.grown.len() {
+            record.definition = known.definition.clone();
+            record.capacity = known.capacity;
+            record.mark.grown = known.mark.grown;
+        }
         record
     }
 }

@@ -118,7 +118,7 @@ impl RedisStore {
             let (status, fields, found, listed): Looked = connection.run(&script).await?;
             match status.as_str() {
                 "moved" => _ = connection.witness().await?,
-                "unknown" => return Err(StoreError::gone(&what.space, what.reached)),
+                "unknown" => return Err(StoreError::gone(&what.space)),
                 _ => {
                     let space = self.record_from(connection, &what.space, &fields)?;
                     what.check(&space)?;

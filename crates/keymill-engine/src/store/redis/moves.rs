@@ -7,7 +7,9 @@ mod import;
 use async_trait::async_trait;
 
 use super::{RedisStore, over};
-use crate::store::{Created, MovedRow, MovedSpace, Moves, Rows, RowsPage, SpaceRecord, StoreError};
+use crate::store::{
+    Created, Floor, Mark, MovedRow, MovedSpace, Moves, Rows, RowsPage, SpaceRecord, StoreError,
+};
 
 #[async_trait]
 impl Moves for RedisStore {
@@ -24,11 +26,16 @@ impl Moves for RedisStore {
         space: &str,
         importing: &str,
         rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        over!(self, |connection| self.import_over(&connection, space, importing, rows))
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        over!(self, |connection| self.import_over(&connection, space, importing, rows, floor))
     }
 
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        over!(self, |connection| self.finish_over(&connection, space))
+    async fn finish_import(
+        &self,
+        space: &MovedSpace,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        over!(self, |connection| self.finish_over(&connection, space, floor))
     }
 }

@@ -45,7 +45,7 @@ async fn reached<T: Transaction>(tx: &mut T, what: &Confirm, rows: &[Row]) -> Re
     // Before anything is concluded: a server that follows another may lag behind it.
     tx.identity().await?;
     let found = first_space(tx, rows)?;
-    let space = found.ok_or_else(|| StoreError::gone(&what.space, what.reached))?;
+    let space = found.ok_or_else(|| StoreError::gone(&what.space))?;
     what.check(&space)?;
     Ok(space)
 }

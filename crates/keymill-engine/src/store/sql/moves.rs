@@ -9,18 +9,19 @@ use super::moved_values::{
     after_bytes, after_number, after_text, checked_input, first_available, whole,
 };
 use super::rows::{lease_from, name_from, used_from};
-use super::spaces::{locked, space};
+use super::spaces::{locked, space, space_above};
 use super::statements::{
     AVAILABLE_IMPORT, AVAILABLE_MOVED, DIGESTS_IMPORT, DIGESTS_MOVED, IN_USE_IMPORT, IN_USE_MOVED,
     INSTANCES_IMPORT, KEYS_REMOVE, LEASES_IMPORT, LEASES_MOVED, NAMES_IMPORT, NAMES_MOVED,
     POOL_ADD, POOL_NAMES_IMPORT, POOL_NAMES_MOVED, SPACE_IMPORT, SPACE_REPLACE, USED_AMONG,
     USED_IMPORT, USED_MOVED, WORKERS_IMPORT, WORKERS_MOVED,
 };
+use super::steps::moved;
 use super::value::{Row, Value, values};
 use crate::store::moves::holders;
 use crate::store::values::{json, signed};
 use crate::store::{
-    Created, History, KeyId, MovedRow, MovedSpace, Part, Rows, RowsPage, SpaceRecord,
+    Created, Floor, History, KeyId, Mark, MovedRow, MovedSpace, Part, Rows, RowsPage, SpaceRecord,
 };
 
 pub(super) async fn moved_rows<T: Transaction>(tx: &mut T, page: &RowsPage) -> Result<Rows> {
@@ -63,8 +64,9 @@ pub(super) async fn import_rows<T: Transaction>(
     space: &str,
     importing: &str,
     rows: &[MovedRow],
-) -> Result<()> {
-    let found = locked(tx, space).await?;
+    floor: &Floor,
+) -> Result<Mark> {
+    let mut found = space_above(tx, space, floor).await?;
     found.check_importing(importing)?;
     let written = Written::of(&found, rows)?;
     let here = values![space];
@@ -81,14 +83,17 @@ pub(super) async fn import_rows<T: Transaction>(
     if added != removed {
         tx.execute(&POOL_ADD, &[], &values![space, signed(added) - signed(removed)]).await?;
     }
-    Ok(())
+    found.mark.revision += 1;
+    tx.run_all(&[moved(&found)]).await?;
+    Ok(found.mark)
 }
 
 pub(super) async fn finish_import<T: Transaction>(
     tx: &mut T,
     space: &MovedSpace,
+    floor: &Floor,
 ) -> Result<SpaceRecord> {
-    let found = locked(tx, &space.name).await?;
+    let found = space_above(tx, &space.name, floor).await?;
     let opened = space.finished(&found)?;
     put_space(tx, &SPACE_REPLACE, &opened).await?;
     Ok(opened)

@@ -203,7 +203,7 @@ async fn above<T: Transaction>(
 /// What to answer where there is no such space.
 pub(super) fn missing(name: &str, floor: &Floor) -> StoreError {
     if floor.mark.is_seen() {
-        return StoreError::gone(name, floor.mark);
+        return StoreError::gone(name);
     }
     StoreError::UnknownSpace(name.to_owned())
 }

@@ -230,14 +230,19 @@ impl<D: Driver> Moves for SqlStore<D> {
         space: &str,
         importing: &str,
         rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
-        run!(self, Change, (space, importing, rows), |tx| {
-            moves::import_rows(tx, &space, &importing, &rows)
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        run!(self, Change, (space, importing, rows, floor), |tx| {
+            moves::import_rows(tx, &space, &importing, &rows, &floor)
         })
     }
 
-    async fn finish_import(&self, space: &MovedSpace) -> Result<SpaceRecord, StoreError> {
-        run!(self, Change, (space), |tx| moves::finish_import(tx, &space))
+    async fn finish_import(
+        &self,
+        space: &MovedSpace,
+        floor: &Floor,
+    ) -> Result<SpaceRecord, StoreError> {
+        run!(self, Change, (space, floor), |tx| moves::finish_import(tx, &space, &floor))
     }
 }
 

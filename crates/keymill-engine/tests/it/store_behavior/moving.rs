@@ -7,13 +7,13 @@ use std::ops::Range;
 use jiff::Timestamp;
 use keymill_engine::instance::Instance;
 use keymill_engine::internals::store::{
-    Confirm, Created, Evidence, InstancePage, InstanceRecord, LeaseRecord, Mark, MovedLease,
+    Confirm, Created, Evidence, Floor, InstancePage, InstanceRecord, LeaseRecord, Mark, MovedLease,
     MovedRow, MovedSpace, NameBatch, NamePurpose, Naming, NewName, Part, Pulse, Purpose, RowsPage,
     SpaceRecord, StoreError,
 };
 use keymill_engine::space::{Definition, Tuning};
 
-use super::{Case, to};
+use super::{Case, is_rolled_back};
 
 /// Where a moved space comes from.
 const FROM: &str = "0ld0ld0ld0ld0ld0/links";
@@ -29,7 +29,8 @@ pub(super) async fn a_moved_space_has_the_same_rows_and_goes_on_where_it_was(cas
     import_used(case, &[300, 301]).await;
     let (there, opened) = moved(case).await;
     let before = case.store.spaces.space(&case.space).await.unwrap();
-    let mark = Mark { revision: before.mark.revision + 1, ..before.mark };
+    assert!(opened.mark.revision > before.mark.revision, "{opened:?}");
+    let mark = Mark { revision: opened.mark.revision, ..before.mark };
     let name = there.space.clone();
     assert_eq!(opened, SpaceRecord { name, mark, sealed: false, ..before });
     assert_eq!(there.store.spaces.space(&there.space).await.unwrap(), opened);
@@ -71,8 +72,6 @@ pub(super) async fn nothing_is_taken_of_a_space_that_is_being_imported(case: &Ca
         let grown = Definition { grown: vec![8], ..Definition::default() };
         let refusal = there.store.spaces.grow(&there.space, &grown, 200, &there.unseen).await;
         assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
-        let refusal = there.store.spaces.advance(&there.space, to(50), &there.instance).await;
-        assert!(matches!(refusal, Err(StoreError::Sealed(_))), "{refusal:?}");
         let exists = there.create(&there.space, 100, 0).await;
         assert!(matches!(exists, Created::Exists(_)), "{exists:?}");
         assert_eq!(there.store.spaces.space(&there.space).await.unwrap(), before);
@@ -103,6 +102,54 @@ pub(super) async fn a_change_of_settings_does_not_end_an_import(case: &Case) {
     // Whoever has read the settings before the end does not bring the import back.
     let late = tune(&Tuning { importing: Some(FROM.to_owned()), ..Tuning::default() }).await;
     assert_eq!((late.tuning.importing, late.sealed), (None, false));
+}
+
+pub(super) async fn an_import_below_the_floor_is_refused(case: &Case) {
+    case.with_capacity(1_000).await;
+    case.lease(10).await;
+    let (there, space) = begun(case).await;
+    let begun = there.mark().await;
+    let row = |ordinal| [MovedRow::InUse { ordinal, imported_at: at(0) }];
+    let first = import(&there, &row(500)).await;
+    assert!(first.revision > begun.revision && first.has_reached(begun), "{first:?} {begun:?}");
+    assert_eq!(first.revision, there.mark().await.revision);
+    // The store has lost rows that were seen there.
+    let lost = there.floor(first.revision + 1, first.next);
+    let moves = &there.store.moves;
+    assert!(is_rolled_back(&moves.import_rows(&there.space, FROM, &row(501), &lost).await));
+    assert!(is_rolled_back(&moves.finish_import(&space, &lost).await));
+    let another = Floor { store: "another".to_owned(), mark: Mark::default() };
+    assert!(is_rolled_back(&moves.import_rows(&there.space, FROM, &row(501), &another).await));
+    assert!(is_rolled_back(&moves.finish_import(&space, &another).await));
+    assert_eq!(
+        (there.mark().await.revision, skips(&there, 0..1_000).await),
+        (first.revision, vec![500])
+    );
+    let seen = there.floor(first.revision, first.next);
+    let second = moves.import_rows(&there.space, FROM, &row(501), &seen).await.unwrap();
+    let seen = there.floor(second.revision, second.next);
+    let opened = moves.finish_import(&space, &seen).await.unwrap();
+    assert!(opened.mark.revision > second.revision && !opened.sealed, "{opened:?}");
+    assert_eq!(skips(&there, 0..1_000).await, [500, 501]);
+}
+
+/// As after a rollback: what was seen may have been granted, returned ranges too.
+pub(super) async fn an_import_that_was_advanced_begins_again_beyond_it(case: &Case) {
+    case.with_capacity(1_000).await;
+    let grant = case.lease(10).await;
+    case.give_back(&grant, 4).await.unwrap();
+    let (there, space) = begun(case).await;
+    let seen = there.floor(there.mark().await.revision + 50, 300);
+    let by = &there.instance;
+    let advanced = there.store.spaces.advance(&there.space, seen.mark, by).await.unwrap();
+    assert_eq!((advanced.sealed, advanced.mark.next), (true, 300));
+    let begun = there.store.moves.begin_import(&space).await.unwrap();
+    assert!(matches!(begun, Created::Made(_)), "{begun:?}");
+    let rows = rows_of(case).await;
+    there.store.moves.import_rows(&there.space, FROM, &rows, &seen).await.unwrap();
+    let opened = there.store.moves.finish_import(&space, &seen).await.unwrap();
+    assert_eq!((opened.sealed, opened.returned.count()), (false, 0));
+    assert_eq!(there.lease_above(&seen, &there.ask(10)).await.unwrap().ordinals, 300..310);
 }
 
 pub(super) async fn rows_that_are_there_stay_as_they_are(case: &Case) {
@@ -200,7 +247,7 @@ pub(super) async fn keys_in_use_are_taken_whichever_store_they_come_from(case: &
         removed_at: None,
     };
     import(&there, &[MovedRow::InUse { ordinal: 50, imported_at: at(0) }, name]).await;
-    there.store.moves.finish_import(&space).await.unwrap();
+    there.store.moves.finish_import(&space, &there.unseen).await.unwrap();
     assert_eq!(skips(&there, 0..1_000).await, [50, 60]);
     for ordinal in [50, 60] {
         let key = format!("k{ordinal}");
@@ -239,7 +286,7 @@ pub(super) async fn completed(case: &Case, there: &Case, space: &MovedSpace) -> 
         import(there, some).await;
     }
     assert_same(rows, rows_of(there).await);
-    there.store.moves.finish_import(space).await.unwrap()
+    there.store.moves.finish_import(space, &there.unseen).await.unwrap()
 }
 
 /// The whole way.
@@ -249,8 +296,8 @@ pub(super) async fn moved(case: &Case) -> (Case, SpaceRecord) {
     (there, opened)
 }
 
-pub(super) async fn import(there: &Case, rows: &[MovedRow]) {
-    there.store.moves.import_rows(&there.space, FROM, rows).await.unwrap();
+pub(super) async fn import(there: &Case, rows: &[MovedRow]) -> Mark {
+    there.store.moves.import_rows(&there.space, FROM, rows, &there.unseen).await.unwrap()
 }
 
 /// All rows of a space, a few at a time.
@@ -308,9 +355,9 @@ fn assert_same(mut rows: Vec<MovedRow>, mut others: Vec<MovedRow>) {
 async fn refuses(there: &Case, space: &MovedSpace, rows: &[MovedRow]) {
     let before = (there.store.spaces.space(&there.space).await.unwrap(), rows_of(there).await);
     let from = space.tuning.importing.as_deref().unwrap();
-    let refusal = there.store.moves.import_rows(&there.space, from, rows).await;
+    let refusal = there.store.moves.import_rows(&there.space, from, rows, &there.unseen).await;
     assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
-    let refusal = there.store.moves.finish_import(space).await;
+    let refusal = there.store.moves.finish_import(space, &there.unseen).await;
     assert!(matches!(refusal, Err(StoreError::Outdated(_))), "{refusal:?}");
     let exists = there.store.moves.begin_import(space).await.unwrap();
     assert!(matches!(exists, Created::Exists(_)), "{exists:?}");

@@ -35,7 +35,7 @@ pub(super) async fn digest(
     let DigestRequest { space, inputs, scope } = admitted.only(http, message)?;
     let counted = admitted.caller.count(count, false).map_err(exceeded)?;
     let answers = state.service.digest_all(&space, &scope, &inputs).await?;
-    counted.keep();
+    counted.keep(count);
     let key = |answer: DigestAnswer| DigestKey {
         key: answer.key,
         made: answer.made,

@@ -18,6 +18,7 @@ use super::admission::Admitted;
 use super::answers::{answer_in, begin_frame, end_frame, small};
 use super::convert;
 use super::messages::{HEAD, Received};
+use crate::access::Counted;
 use crate::front::admission::exceeded;
 use crate::front::http::pieces::{ROW_BYTES, ROWS_WAIT_MAX, SMALL_MAX};
 use crate::front::http::{Body, Http, Problem};
@@ -59,14 +60,12 @@ pub(super) async fn take(
         put_text(&mut bytes, SPACE, space.as_bytes());
         put_text(&mut bytes, KEY, &taken.key);
         end_frame(&mut bytes, start);
-        counted.keep();
+        counted.keep(1);
         return Ok(small(bytes.into(), emptied(headers)));
     }
     let name = admitted.caller.name(&caller, &space);
     // On the heap, so that a take of one key, which is what nearly all are, stays small.
-    let answer = asked.in_time(Box::pin(take_some(http, &space, count, name))).await?;
-    counted.keep();
-    Ok(answer)
+    asked.in_time(Box::pin(take_some(http, &space, count, name, counted))).await
 }
 
 /// Refuses a take that names no keyspace.
@@ -83,6 +82,7 @@ async fn take_some(
     space: &str,
     count: u32,
     caller: Cow<'_, str>,
+    counted: Counted,
 ) -> Result<Response<Body>, Problem> {
     let state = &http.state;
     let space = state.service.space(space).await?;
@@ -103,6 +103,7 @@ async fn take_some(
     put_text(&mut bytes, SPACE, space.name.as_bytes());
     let each = |key: &[u8]| put_text(&mut bytes, KEY, key);
     let taken = state.service.take(&space, count, &caller, each).await?;
+    counted.keep(taken.count);
     if let Some(at) = taken.expires_at {
         put_time(&mut bytes, EXPIRES_AT, at);
     }

@@ -253,7 +253,7 @@ impl Taking {
             }
             taken => taken?,
         };
-        counted.keep();
+        counted.keep(taken.count);
         self.credit = self.credit.saturating_sub(taken.count.into());
         if !has_token {
             self.counted_keys = self.counted_keys.saturating_sub(taken.count);

@@ -10,6 +10,8 @@ use super::{Problem, State};
 use crate::front::view::{Instances, LeaseView, Leases};
 
 /// Lists leases, ordered by keyspace and then by age.
+///
+/// Needs `read` in the keyspace that `space` names; without it, in all of them.
 #[utoipa::path(get, path = "/v1/leases", tag = "audit", operation_id = "list_leases",
     params(
         ("space" = Option<String>, Query, description = "Only leases of this keyspace"),

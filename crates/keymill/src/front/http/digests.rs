@@ -76,7 +76,7 @@ pub(super) async fn post(
         (Some(input), None) => {
             let counted = sender.count(1, false).map_err(exceeded)?;
             let answer = state.service.digest(&space, &scope, &input).await?;
-            counted.keep();
+            counted.keep(1);
             let tries = answer.made.then_some(answer.tries);
             let view = DigestView { space, key: answer.key, made: answer.made, tries };
             Ok(Json(view).into_response())
@@ -90,7 +90,7 @@ pub(super) async fn post(
             let count = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
             let counted = sender.count(count, false).map_err(exceeded)?;
             let answers = state.service.digest_all(&space, &scope, &inputs).await?;
-            counted.keep();
+            counted.keep(count);
             let (keys, made) = answers.into_iter().map(|answer| (answer.key, answer.made)).unzip();
             Ok(Json(DigestsView { space, keys, made }).into_response())
         }

@@ -40,14 +40,15 @@ pub(super) fn of<'a>(
         "/healthz" | "/readyz" => return Need::Nothing,
         "/" | "/docs" | "/openapi.json" => return Need::Page,
         "/v1/session" => return Need::Session,
-        "/metrics" | "/v1/spaces" | "/v1/leases" | "/v1/instances" | "/v1/store" => {
+        "/metrics" | "/v1/spaces" | "/v1/instances" | "/v1/store" => {
             return all(Right::Read);
         }
         // It changes nothing, and shows no more than a keyspace does.
         "/v1/preview" => return all(Right::Read),
         // An import makes the keyspace that its file names.
         "/v1/acts" | "/v1/import" => return all(Right::Admin),
-        "/v1/activity" => {
+        // Without a keyspace, they tell of all of them.
+        "/v1/activity" | "/v1/leases" => {
             let space = query.and_then(|query| query_value(query, "space"));
             return Need::Right(Right::Read, space);
         }
@@ -104,6 +105,8 @@ mod tests {
             ("GET", "/metrics", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/spaces", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/leases", None, Need::Right(Right::Read, None)),
+            ("GET", "/v1/leases", Some("space=links&limit=60"), in_links(Right::Read)),
+            ("GET", "/v1/leases", Some("after=links/1"), Need::Right(Right::Read, None)),
             ("GET", "/v1/instances", None, Need::Right(Right::Read, None)),
             ("POST", "/v1/preview", None, Need::Right(Right::Read, None)),
             ("GET", "/v1/acts", None, Need::Right(Right::Admin, None)),

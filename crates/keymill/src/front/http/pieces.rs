@@ -26,6 +26,7 @@ use keymill_engine::operations::{Space, Unwritten};
 
 use super::budget::{Account, PIECE_BYTES, Whole};
 use super::{Body, Problem, State, full};
+use crate::access::Counted;
 
 /// Answers up to this size are made at once, and never wait.
 pub(in crate::front) const SMALL_MAX: usize = 16 << 10;
@@ -119,6 +120,7 @@ pub(super) async fn take(
     count: u32,
     caller: &str,
     form: Form,
+    counted: Counted,
 ) -> Result<Response<Body>, Problem> {
     let rows = if space.takes_rows() {
         let bytes = form.len_max(space.key_len_max(), count) + ROW_BYTES * count as usize;
@@ -128,6 +130,7 @@ pub(super) async fn take(
         None
     };
     let unwritten = state.service.take_later(space, count, caller).await?;
+    counted.keep(unwritten.count());
     let account = state.budget.open(state.line.clone());
     let rows = rows.map(|rows| rows.settle(unwritten.text_in_memory(), &account));
     let head = form.head(space).into_bytes();

@@ -74,9 +74,7 @@ pub(super) async fn post(
     let key_len = space.key_len_max();
     if form.len_max(key_len, count) > SMALL_MAX {
         // On the heap, so that a small take, which is what nearly all are, stays small.
-        let taken = Box::pin(pieces::take(state, &space, count, &caller, form)).await?;
-        counted.keep();
-        return Ok(taken);
+        return Box::pin(pieces::take(state, &space, count, &caller, form, counted)).await;
     }
     if count >= COUNT_OF_A_TURN {
         // Pipelined, many of these would be made in a row, and hold up everybody else on this thread.
@@ -85,14 +83,14 @@ pub(super) async fn post(
     let quote: &[u8] = if numbers { b"" } else { b"\"" };
     if plain {
         let mut body = BytesMut::with_capacity((key_len + 1) * count as usize);
-        state
+        let taken = state
             .service
             .take(&space, count, &caller, |key| {
                 body.put_slice(key);
                 body.put_u8(b'\n');
             })
             .await?;
-        counted.keep();
+        counted.keep(taken.count);
         return Ok(full(PLAIN, body.freeze()));
     }
     let mut body = BytesMut::with_capacity((key_len + 3) * count as usize + name.len() + 32);
@@ -109,7 +107,7 @@ pub(super) async fn post(
             body.put_u8(b',');
         })
         .await?;
-    counted.keep();
+    counted.keep(taken.count);
     body.truncate(body.len() - 1);
     match taken.expires_at {
         None => body.put_slice(b"]}\n"),
@@ -139,13 +137,13 @@ pub(super) async fn get_key(
     let name = named.as_deref().unwrap_or(&state.default_space.name);
     let (caller, counted) = spend(request.extensions(), 1, "", name)?;
     if let Some(taken) = state.service.take_noted(name, Instant::now()) {
-        counted.keep();
+        counted.keep(1);
         return Ok(full(PLAIN, bytes::Bytes::copy_from_slice(&taken.key)));
     }
     let space = state.service.space(name).await?;
     let mut body = BytesMut::with_capacity(space.generations().text_len_max());
     state.service.take(&space, 1, &caller, |key| body.put_slice(key)).await?;
-    counted.keep();
+    counted.keep(1);
     Ok(full(PLAIN, body.freeze()))
 }
 

@@ -214,7 +214,7 @@ impl Session<'_> {
             reply.truncate(before);
             return None;
         };
-        counted.keep();
+        counted.keep(taken.count);
         Some(taken.count)
     }
 
@@ -255,7 +255,7 @@ impl Session<'_> {
             None if form == Form::Many => reply.set(0),
             None => reply.null(),
             Some(taken) => {
-                counted.keep();
+                counted.keep(taken.count);
                 if form == Form::Many {
                     reply.set(taken.count as usize);
                 }
@@ -289,7 +289,7 @@ impl Session<'_> {
             reply.set(0);
             return Ok(());
         };
-        counted.keep();
+        counted.keep(unwritten.count());
         reply.set(unwritten.count() as usize);
         let account = redis.budget.open(redis.line.clone());
         let rows = rows.map(|rows| rows.settle(unwritten.text_in_memory(), &account));

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tonic::Code;
 
 use super::malformed::{connect, framed, request};
+use super::stream::Keys;
 use super::{Instance, SOON, client, is_problem, take};
 
 #[tokio::test]
@@ -33,6 +34,38 @@ async fn a_token_has_its_limits_over_grpc_as_over_http() {
     // HTTP and gRPC spend of the same limits.
     let path = "/v1/spaces/default/keys?count=11";
     assert_eq!(instance.call_as(&some, "POST", path).await.status, 429);
+}
+
+#[tokio::test]
+async fn a_take_that_gets_fewer_keys_costs_no_more_of_the_quota() {
+    let instance = Instance::start().await;
+    let digits = json!({
+        "kind": "sequential", "alphabet": "decimal", "length": 1, "blocklist": false,
+    });
+    let mut client = client(&instance).await;
+    take(&mut client, "default", 1).await.unwrap();
+    for space in ["digits-1", "digits-2"] {
+        assert_eq!(instance.put(space, &digits).await.status, 201);
+        // Nine are left.
+        take(&mut client, space, 1).await.unwrap();
+    }
+    let admin = instance.admin().await;
+    for (space, is_stream) in [("digits-1", false), ("digits-2", true)] {
+        let some = json!({"name": space, "allow": ["take:*"], "quota": 19});
+        let some = instance.token_by(&admin, &some).await;
+        if is_stream {
+            let mut keys = Keys::of(&mut client, space, 15, Some(&some)).await;
+            assert_eq!(keys.take(9).await.len(), 9);
+        } else {
+            let ask =
+                v1::TakeRequest { space: space.into(), count: Some(15), ..Default::default() };
+            let keys = client.take(super::bearing(&some, ask)).await.unwrap().into_inner().keys;
+            assert_eq!(keys.len(), 9);
+        }
+        let path = "/v1/spaces/default/keys?count=10";
+        let rest = instance.call_as(&some, "POST", path).await;
+        assert_eq!(rest.status, 200, "{}", rest.body);
+    }
 }
 
 #[tokio::test]

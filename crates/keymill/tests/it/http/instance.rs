@@ -61,7 +61,7 @@ async fn an_empty_pool_that_was_asked_for_is_told_with_what_to_do() {
     let problem = told.json()["problems"][0].clone();
     assert_eq!((&problem["code"], &problem["space"]), (&json!("pool_empty"), &json!("coupons")));
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("keymill pool fill coupons"), "{detail}");
+    assert!(detail.contains("`keymill pool fill coupons --count 100000`"), "{detail}");
     let fill = keymill_engine::operations::Filling::Add(100);
     instance.service.fill_pool("coupons", fill, |_, _| {}).await.unwrap();
     instance.service.announce("here".to_owned());

@@ -132,6 +132,34 @@ async fn a_take_that_fails_costs_nothing_of_the_quota() {
 }
 
 #[tokio::test]
+async fn a_take_that_gets_fewer_keys_costs_no_more_of_the_quota() {
+    let instance = Instance::start().await;
+    let digits = json!({
+        "kind": "sequential", "alphabet": "decimal", "length": 1, "blocklist": false,
+    });
+    let admin = instance.admin().await;
+    // In one piece, as plain text, and in several pieces.
+    for (number, (count, accept)) in
+        [(15, ""), (15, "Accept: text/plain\r\n"), (5_000, "")].into_iter().enumerate()
+    {
+        let space = format!("digits-{number}");
+        let (path, body) = (format!("/v1/spaces/{space}"), digits.to_string());
+        assert_eq!(instance.send_as(&admin, "PUT", &path, "", &body).await.status, 201);
+        let ask = json!({"name": space, "allow": ["take:*"], "quota": 10 + count});
+        let shop = instance.token_by(&admin, &ask).await;
+        let take = async |space: &str| {
+            let path = format!("/v1/spaces/{space}/keys?count={count}");
+            settled(async || instance.send_as(&shop, "POST", &path, accept, "").await).await
+        };
+        let ten = take(&space).await;
+        assert_eq!(ten.status, 200, "{}", ten.body);
+        assert!(ten.body.contains('9') && !ten.body.contains("10"), "ten keys: {}", ten.body);
+        let rest = take("default").await;
+        assert_eq!(rest.status, 200, "{count} of {} are left: {}", 10 + count, rest.body);
+    }
+}
+
+#[tokio::test]
 async fn limits_go_on_counting_when_other_tokens_change() {
     let instance = Instance::start().await;
     let admin = instance.admin().await;

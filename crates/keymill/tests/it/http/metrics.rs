@@ -176,36 +176,89 @@ async fn the_page_on_metrics_has_every_metric_and_no_other() {
 #[tokio::test]
 async fn keyspaces_beyond_the_limit_are_added_up() {
     let instance = Instance::start().await;
-    let spaces = 60;
-    for number in 0..spaces {
+    for number in 0..60 {
         let name = format!("s{number:02}");
         instance.service.ensure_space(&name, &SpaceSpec::default()).await.unwrap();
         let space = instance.service.space(&name).await.unwrap();
         while instance.service.take(&space, 1, "", |_| {}).await.is_err() {}
     }
-    let http = Http::new(instance.service.clone(), "default", 4_096).with_metrics_spaces_max(10);
+    instance.put("ids", &json!({"kind": "snowflake"})).await;
+    while instance.call("POST", "/v1/spaces/ids/keys").await.status != 200 {}
+    let families = read(&with_limit(instance, 10).await.call("GET", "/metrics").await.body);
+    let value = |name: &str, space: &str| {
+        let samples = families[name].samples.iter();
+        let values: Vec<f64> = samples
+            .filter(|it| it.1.get("space").is_some_and(|it| it == space))
+            .map(|it| it.2)
+            .collect();
+        assert!(!values.is_empty(), "{name} of {space}");
+        values.iter().sum::<f64>()
+    };
+    assert_eq!(families["keymill_spaces"].samples[0].2, 61.0);
+    assert_eq!(families["keymill_spaces_left_out"].samples[0].2, 51.0);
+    // One each, unless a key was blocked and the next one drawn.
+    assert!((51.0..61.0).contains(&value("keymill_keys_total", "*")), "{families:?}");
+    assert!(value("keymill_leases_total", "*") >= 50.0);
+    assert_eq!(value("keymill_leases_total", "s00"), 1.0, "the first ones have their own");
+    // The clock is watched by a keyspace without series of its own.
+    assert_eq!(value("keymill_clock_jumps_total", "*"), 0.0);
+    // Ten keyspaces, and the others by kind.
+    at_most(&families, 12);
+}
+
+#[tokio::test]
+async fn problems_beyond_the_limit_are_counted() {
+    let instance = Instance::start().await;
+    for number in 0..12 {
+        let space = format!("pool-{number:02}");
+        instance.put(&space, &json!({"kind": "pooled"})).await;
+        instance.call("POST", &format!("/v1/spaces/{space}/keys")).await;
+    }
+    let families = read(&with_limit(instance, 10).await.call("GET", "/metrics").await.body);
+    let of_code = |name: &str| {
+        let samples = families[name].samples.iter();
+        samples.filter(|it| it.1["code"] == "pool_empty").map(|it| it.2).collect::<Vec<f64>>()
+    };
+    assert_eq!(of_code("keymill_problem"), [1.0; 10]);
+    assert_eq!(of_code("keymill_problem_spaces"), [12.0]);
+}
+
+#[tokio::test]
+async fn what_is_told_of_keyspaces_has_an_end_by_default_too() {
+    let instance = Instance::start().await;
+    for number in 0..1_100 {
+        let name = format!("a-name-of-the-usual-length-{number:04}");
+        instance.service.ensure_space(&name, &SpaceSpec::default()).await.unwrap();
+        instance.service.space(&name).await.unwrap();
+    }
+    let text = instance.call("GET", "/metrics").await.body;
+    let families = read(&text);
+    assert_eq!(families["keymill_spaces"].samples[0].2, 1_100.0);
+    assert_eq!(families["keymill_spaces_left_out"].samples[0].2, 100.0);
+    at_most(&families, 1_001);
+    let series: usize = families.values().map(|family| family.samples.len()).sum();
+    println!("{series} series, {} bytes", text.len());
+    assert!(series < 10_000, "{series} series");
+    assert!(text.len() < 1_000_000, "{} bytes", text.len());
+}
+
+/// Fails where a family has more series of keyspaces.
+#[track_caller]
+fn at_most(families: &BTreeMap<String, Family>, max: usize) {
+    for (name, family) in families {
+        let of_spaces = family.samples.iter().filter(|it| it.1.contains_key("space")).count();
+        assert!(of_spaces <= max, "{name} has {of_spaces} series of keyspaces");
+    }
+}
+
+/// The same instance, at another address, where so many keyspaces have series of their own.
+async fn with_limit(instance: Instance, spaces_max: usize) -> Instance {
+    let http =
+        Http::new(instance.service.clone(), "default", 4_096).with_metrics_spaces_max(spaces_max);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(server::run(listener, http, ServerLimits::default(), std::future::pending()));
-    let limited = Instance { address, ..instance };
-    let families = read(&limited.call("GET", "/metrics").await.body);
-    let value = |name: &str, space: &str| {
-        let samples = families[name].samples.iter();
-        samples
-            .filter(|it| it.1.get("space").is_some_and(|it| it == space))
-            .map(|it| it.2)
-            .sum::<f64>()
-    };
-    assert_eq!(families["keymill_spaces"].samples[0].2, 60.0);
-    assert_eq!(families["keymill_spaces_left_out"].samples[0].2, 50.0);
-    // One each, unless a key was blocked and the next one drawn.
-    assert!((50.0..60.0).contains(&value("keymill_keys_total", "*")), "{families:?}");
-    assert_eq!(value("keymill_leases_total", "*"), 50.0);
-    assert_eq!(value("keymill_leases_total", "s00"), 1.0, "the first ones have their own");
-    for (name, family) in &families {
-        let of_spaces = family.samples.iter().filter(|it| it.1.contains_key("space")).count();
-        assert!(of_spaces <= 11, "{name} has {of_spaces} series of keyspaces");
-    }
+    Instance { address, ..instance }
 }
 
 /// An instance that has something to tell of each kind.

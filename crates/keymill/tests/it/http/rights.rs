@@ -54,6 +54,7 @@ const ROWS: &[Row] = &[
     ("GET", "/metrics", "/metrics", "", All("read")),
     ("GET", "/v1/spaces", "/v1/spaces", "", All("read")),
     ("GET", "/v1/leases", "/v1/leases", "", All("read")),
+    ("GET", "/v1/leases", "/v1/leases?space=shop-links", "", In("read")),
     ("GET", "/v1/instances", "/v1/instances", "", All("read")),
     ("GET", "/v1/store", "/v1/store", "", All("read")),
     ("GET", "/v1/activity", "/v1/activity", "", All("read")),

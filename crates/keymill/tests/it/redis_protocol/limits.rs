@@ -51,6 +51,30 @@ async fn a_quota_ends_with_the_day_and_counts_what_was_taken() {
     until_refused(&mut client, &["SPOP", "default"], "ERR rate_limited: ").await;
 }
 
+#[tokio::test]
+async fn a_take_that_gets_fewer_keys_costs_no_more_of_the_quota() {
+    let server = Server::start().await;
+    let digits = json!({
+        "kind": "sequential", "alphabet": "decimal", "length": 1, "blocklist": false,
+    });
+    for space in ["digits-15", "digits-5000"] {
+        assert_eq!(server.instance.put(space, &digits).await.status, 201);
+    }
+    server.warm("default").await;
+    let admin = server.instance.admin().await;
+    // In one piece, and in several.
+    for count in [15, 5_000] {
+        let space = format!("digits-{count}");
+        let ask = json!({"name": space, "allow": ["take:*"], "quota": 10 + count});
+        let shop = server.instance.token_by(&admin, &ask).await;
+        let mut client = server.connect_as(&shop).await;
+        let count = count.to_string();
+        assert_eq!(client.settled(&["SPOP", &space, &count]).await.keys().len(), 10);
+        let rest = client.settled(&["SPOP", "default", &count]).await;
+        assert_eq!(rest.keys().len().to_string(), count);
+    }
+}
+
 /// The keys of equal commands are made together, but they are commands of their own.
 #[tokio::test]
 async fn a_pipeline_is_limited_command_by_command() {

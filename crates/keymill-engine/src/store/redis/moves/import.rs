@@ -15,13 +15,14 @@ use redis::{Pipeline, ScriptInvocation};
 use crate::instance::Instance;
 use crate::space::Kind;
 use crate::store::moves::holders;
-use crate::store::redis::RedisStore;
-use crate::store::redis::rows::reply;
+use crate::store::redis::rows::{mark_from, reply};
 use crate::store::redis::server::Server;
 use crate::store::redis::windows::row as worker_row;
+use crate::store::redis::{RedisStore, check_status, floor_in};
 use crate::store::values::json;
 use crate::store::{
-    Created, ERA, FILL_MAX, KeyId, MovedLease, MovedRow, MovedSpace, SpaceRecord, StoreError,
+    Created, ERA, FILL_MAX, Floor, KeyId, Mark, MovedLease, MovedRow, MovedSpace, SpaceRecord,
+    StoreError,
 };
 
 /// The most rows of one script: others wait for as long as it runs.
@@ -37,7 +38,7 @@ impl RedisStore {
     ) -> Result<Created, StoreError> {
         let here = connection.witness().await?;
         self.keep_name(connection, &moved.name).await?;
-        let mut script = self.import_space(moved, false);
+        let mut script = self.import_space(connection, moved, None);
         script.arg("tuning").arg(json(&moved.tuning)).arg("store").arg(&here.identity);
         let (status, answer) = reply(connection.change(&script).await?)?;
         let record = self.record_from(connection, &moved.name, &answer)?;
@@ -50,7 +51,9 @@ impl RedisStore {
         space: &str,
         importing: &str,
         rows: &[MovedRow],
-    ) -> Result<(), StoreError> {
+        floor: &Floor,
+    ) -> Result<Mark, StoreError> {
+        let (history, mut floor) = (connection.history(), floor.clone());
         let record = self.record_of(connection, space).await?;
         record.check_importing(importing)?;
         let is_pooled = record.definition.kind == Kind::Pooled;
@@ -60,38 +63,49 @@ impl RedisStore {
             let mut pipe = redis::pipe();
             for some in round.chunks(ROWS_MAX) {
                 pipe.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(self.paths.space(space));
-                pipe.arg(importing).arg(ERA.to_string());
+                pipe.arg(&floor_in(&floor, history)).arg(importing).arg(ERA.to_string());
                 some.iter().for_each(|row| add_row(&mut pipe, row, is_pooled));
             }
+            let mut reached = floor.mark;
             for answer in connection.change_all(script, &mut pipe).await? {
-                let (status, _) = reply(answer?)?;
-                refuse(space, &status)?;
+                let (status, answer) = self.judge(connection, space, &floor, answer?).await?;
+                check_status(&status, space)?;
+                reached = reached.max(mark_from(&answer, history)?);
             }
+            floor.mark = reached;
         }
-        Ok(())
+        Ok(floor.mark)
     }
 
     pub(super) async fn finish_over(
         &self,
         connection: &Object<Server>,
         moved: &MovedSpace,
+        floor: &Floor,
     ) -> Result<SpaceRecord, StoreError> {
         let mut tuning = moved.tuning.clone();
         tuning.importing = None;
-        let mut script = self.import_space(moved, true);
+        let mut script = self.import_space(connection, moved, Some(floor));
         script.arg("tuning").arg(json(&tuning));
-        let (status, answer) = reply(connection.change(&script).await?)?;
-        refuse(&moved.name, &status)?;
+        let (status, answer) = self.change(connection, &moved.name, floor, &script).await?;
+        check_status(&status, &moved.name)?;
         self.record_from(connection, &moved.name, &answer)
     }
 
-    /// The script that begins or ends an import, with the fields that are the same for both.
-    fn import_space(&self, moved: &MovedSpace, ends: bool) -> ScriptInvocation<'_> {
+    /// The script that begins an import, or ends it above a floor, with the fields that are the same for both.
+    fn import_space(
+        &self,
+        connection: &Object<Server>,
+        moved: &MovedSpace,
+        floor: Option<&Floor>,
+    ) -> ScriptInvocation<'_> {
         let returned = moved.returned.each().map(|it| format!("{}-{}", it.start, it.end));
         let returned: Vec<String> = returned.collect();
         let mut script = self.scripts.import_space.key(self.paths.space(&moved.name));
+        let guard = floor.map(|floor| floor_in(floor, connection.history()));
+        script.arg(&guard.unwrap_or_default());
         script.arg(moved.tuning.importing.as_deref().unwrap_or_default());
-        script.arg(u8::from(ends)).arg(ERA.to_string());
+        script.arg(u8::from(floor.is_some())).arg(ERA.to_string());
         script.arg("definition").arg(json(&moved.definition));
         script.arg("capacity").arg(moved.capacity.to_string());
         script.arg("revision").arg(moved.revision.to_string());
@@ -130,15 +144,6 @@ impl RedisStore {
             answer?;
         }
         Ok(())
-    }
-}
-
-/// What a script answers where a space is not importing.
-fn refuse(space: &str, status: &str) -> Result<(), StoreError> {
-    match status {
-        "ok" => Ok(()),
-        "unknown" => Err(StoreError::UnknownSpace(space.to_owned())),
-        _ => Err(StoreError::Outdated(space.to_owned())),
     }
 }
 

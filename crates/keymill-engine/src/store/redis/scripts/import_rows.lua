@@ -1,12 +1,11 @@
 -- Writes rows of a space that comes from another store; those that are there are left as they are.
--- ARGV: what is imported, the length of an era, and the rows, each as its kind and the columns that the
--- function of that kind takes.
-local unable = no_master()
-if unable then return unable end
-local found = redis.call('HMGET', space, 'sealed', 'importing', 'revision')
-if not found[3] then return {'unknown'} end
-if found[1] ~= '1' or found[2] ~= ARGV[1] then return {'outdated'} end
-local era = math.floor(tonumber(found[3]) / tonumber(ARGV[2]))
+-- ARGV: as for `refusal`, then what is imported, the length of an era, and the rows, each as its kind and
+-- the columns that the function of that kind takes.
+local refused = refusal()
+if refused then return refused end
+local found = redis.call('HMGET', space, 'sealed', 'importing', 'revision', 'next')
+if found[1] ~= '1' or found[2] ~= ARGV[6] then return {'outdated'} end
+local era = math.floor(tonumber(found[3]) / tonumber(ARGV[7]))
 local skips = space .. ':skips'
 
 local function or_nil(text)
@@ -73,10 +72,12 @@ rows.digest = {2, function(input, key)
   redis.call('HSETNX', space .. ':digests', input, key)
 end}
 
-local argument = 3
+local argument = 8
 while argument <= #ARGV do
   local columns, write = unpack(rows[ARGV[argument]])
   write(unpack(ARGV, argument + 1, argument + columns))
   argument = argument + 1 + columns
 end
-return {'ok'}
+local revision = plus(found[3], '1')
+redis.call('HSET', space, 'revision', revision)
+return {'ok', revision, found[4]}

@@ -63,6 +63,22 @@ pub(crate) async fn what_was_available_before_an_advance_is_not_after_a_move(cas
     assert!(there.claim(100).await.keys.is_empty());
 }
 
+pub(crate) async fn what_was_available_before_an_advance_is_not_imported_after_it(case: &Case) {
+    case.with_capacity(100).await;
+    case.fill(10).await;
+    let (there, space) = begun(case).await;
+    let rows = rows_of(case).await;
+    import(&there, &rows[..rows.len() / 2]).await;
+    there.store.spaces.advance(&there.space, to(20), &there.instance).await.unwrap();
+    there.store.moves.begin_import(&space).await.unwrap();
+    import(&there, &rows).await;
+    there.store.moves.finish_import(&space, &there.unseen).await.unwrap();
+    assert_eq!(there.available().await, 0);
+    assert!(there.claim(100).await.keys.is_empty());
+    there.fill(5).await;
+    assert_eq!(keys_in(&there.claim(100).await.keys), keys_of(20..25));
+}
+
 /// A key may be retired between the pages of an export: then it is read twice.
 pub(crate) async fn a_used_key_is_never_available_where_both_were_moved(case: &Case) {
     case.with_capacity(100).await;
@@ -81,7 +97,7 @@ pub(crate) async fn a_used_key_is_never_available_where_both_were_moved(case: &C
     import(&there, &[used(&pool[0])]).await;
     import(&there, &rows_of(case).await).await;
     import(&there, &[used(&pool[1])]).await;
-    there.store.moves.finish_import(&space).await.unwrap();
+    there.store.moves.finish_import(&space, &there.unseen).await.unwrap();
     assert_eq!(there.available().await, 1);
     assert_eq!(keys_in(&there.claim(100).await.keys), keys_in(&pool[2..]));
     assert_eq!(there.used(&pool[1]).await.retired_at, Some(at(1)));

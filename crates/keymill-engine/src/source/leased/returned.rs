@@ -1,4 +1,4 @@
-//! What came back: ordinals that were drawn and not handed out, and are drawn again before any others.
+//! What was returned: ordinals that were drawn and not handed out, and are drawn again before any others.
 //!
 //! The mill asks for it on every draw, and finds out without a lock where there is nothing.
 //!
@@ -11,16 +11,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Ordinals that came back.
+/// Ordinals that were returned.
 #[derive(Debug)]
-pub(super) struct CameBack {
+pub(super) struct Returned {
     /// In no order; `None` once it is sealed.
     ranges: Mutex<Option<Vec<Range<u64>>>>,
     /// How many ordinals that is, for draws to see without a lock.
     count: AtomicU64,
 }
 
-impl CameBack {
+impl Returned {
     /// How many there are.
     #[inline]
     pub(super) fn count(&self) -> u64 {
@@ -71,8 +71,8 @@ impl CameBack {
     }
 }
 
-impl Default for CameBack {
-    fn default() -> CameBack {
-        CameBack { ranges: Mutex::new(Some(Vec::new())), count: AtomicU64::new(0) }
+impl Default for Returned {
+    fn default() -> Returned {
+        Returned { ranges: Mutex::new(Some(Vec::new())), count: AtomicU64::new(0) }
     }
 }
