@@ -1,13 +1,19 @@
 //! What servers answer, as types of this crate. Fields that a later server adds are ignored.
 
 use std::fmt;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use hyper::{HeaderMap, header};
+use jiff::fmt::rfc2822;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
 use crate::key::Key;
+
+/// Clocks that differ by less are the same: what a server says of its own has no fractions, and answers take a moment.
+const CLOCKS_DIFFER_FROM: SignedDuration = SignedDuration::from_secs(2);
 
 /// The key of an input, in a keyspace of kind `digest`.
 #[derive(Debug, Deserialize)]
@@ -250,6 +256,33 @@ pub(crate) struct Taken<K> {
     pub(crate) keys: K,
     #[serde(default = "Option::default")]
     pub(crate) expires_at: Option<Timestamp>,
+    /// When the server answered, by its own clock and in whole seconds.
+    #[serde(skip)]
+    pub(crate) answered_at: Option<Timestamp>,
+}
+
+impl<K> Taken<K> {
+    /// How long its keys are valid, at least; `None` if they do not expire.
+    ///
+    /// Keys expire by the clock of the server. Where that of this machine differs from it, the time of the answer counts.
+    pub(crate) fn lifetime(&self, now: Timestamp) -> Option<Duration> {
+        let expires_at = self.expires_at?;
+        let by_own_clock = expires_at.duration_since(now);
+        let by_server = self.answered_at.map(|answered_at| {
+            // The fraction of a second that it leaves out.
+            expires_at.duration_since(answered_at) - SignedDuration::from_secs(1)
+        });
+        let lifetime = by_server
+            .filter(|by_server| (by_own_clock - *by_server).abs() >= CLOCKS_DIFFER_FROM)
+            .unwrap_or(by_own_clock);
+        Some(Duration::try_from(lifetime).unwrap_or_default())
+    }
+}
+
+/// The time of an answer, by the `Date` that servers send.
+pub(crate) fn answered_at(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
 }
 
 #[derive(Debug, Deserialize)]
@@ -316,6 +349,24 @@ pub(crate) fn number_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
 mod tests {
     use super::*;
     use crate::definition::Kind;
+
+    #[test]
+    fn the_lifetime_of_keys_is_reckoned_by_the_clock_of_the_server() {
+        let at = |second: i64| Timestamp::from_second(1_000_000 + second).unwrap();
+        let headers = [(header::DATE, "Mon, 12 Jan 1970 13:46:40 GMT".parse().unwrap())];
+        assert_eq!(answered_at(&headers.into_iter().collect()), Some(at(0)));
+        for (now, expires_at, answered_at, expected) in [
+            (0, None, Some(at(0)), None),
+            (0, Some(at(60)), None, Some(60)),
+            (1, Some(at(60)), Some(at(0)), Some(59)),
+            (3_600, Some(at(60)), Some(at(0)), Some(59)),
+            (-3_600, Some(at(60)), Some(at(0)), Some(59)),
+            (0, Some(at(0)), Some(at(0)), Some(0)),
+        ] {
+            let taken = Taken { keys: (), expires_at, answered_at };
+            assert_eq!(taken.lifetime(at(now)), expected.map(Duration::from_secs), "{taken:?}");
+        }
+    }
 
     #[test]
     fn a_keyspace_is_read_with_its_settings_and_whatever_a_later_server_adds() {

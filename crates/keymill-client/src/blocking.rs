@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::thread;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 
@@ -104,6 +105,11 @@ impl Keyspace {
     /// Takes several keys at once.
     pub fn take_many(&self, count: u32) -> Result<Vec<Key>, Error> {
         self.runtime.wait(self.keyspace.take_many(count))
+    }
+
+    /// The same, with the time from which on the keys are no longer valid: see [`crate::Keyspace::take_expiring`].
+    pub fn take_expiring(&self, count: u32) -> Result<(Vec<Key>, Option<Timestamp>), Error> {
+        self.runtime.wait(self.keyspace.take_expiring(count))
     }
 
     /// The key of an input.

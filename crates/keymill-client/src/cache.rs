@@ -175,7 +175,10 @@ impl CachedKeyspace {
             self.wake_refill(&live);
             let outlook = live.outlook.load_full();
             match &outlook.status {
-                CacheStatus::Off(_) => return self.keyspace.take().await,
+                CacheStatus::Off(_) => {
+                    let taken = timeout_at(deadline, self.keyspace.take()).await;
+                    return taken.unwrap_or_else(|_| Err(outlook.after_waiting()));
+                }
                 CacheStatus::Refused(error) if outlook.since.elapsed() < refill::ASK_AGAIN => {
                     return Err(error.clone());
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use hyper::{Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::answer::{KeyspaceInfo, Keyspaces, Page};
@@ -139,12 +139,15 @@ impl Client {
 
     /// Sends a request and reads the answer.
     pub(crate) async fn call<T: DeserializeOwned>(&self, call: HttpCall) -> Result<T, Error> {
-        let (_, body) = self.send(&call.authorize(self.authorization())).await?;
+        let (_, _, body) = self.send(&call.authorize(self.authorization())).await?;
         read(&body)
     }
 
     /// Sends a request, authorized already, and returns the answer of success.
-    pub(crate) async fn send(&self, call: &HttpCall) -> Result<(StatusCode, Bytes), Error> {
+    pub(crate) async fn send(
+        &self,
+        call: &HttpCall,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
         self.run(call).await
     }
 

@@ -21,7 +21,7 @@ use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::{Request, Response, Status};
 
-use crate::answer::{Alias, Digest, Explanation, Page, Taken, UsedKey};
+use crate::answer::{Alias, Digest, Explanation, Page, Taken, UsedKey, answered_at};
 use crate::calls::{Attempt, Stop};
 use crate::error::{Error, ErrorKind};
 use crate::key::Key;
@@ -149,11 +149,17 @@ impl Keyspace {
         let (space, caller) = (self.name().to_owned(), self.caller().to_owned());
         let request = v1::TakeRequest { space, count: Some(count), caller };
         let call = self.grpc(request, |mut client, request| {
-            Box::pin(async move { client.take(request).await })
+            Box::pin(async move {
+                let answer = client.take(request).await?;
+                let answered_at = answered_at(answer.metadata().as_ref());
+                Ok(answer.map(|taken| (taken, answered_at)))
+            })
         });
-        let v1::TakeResponse { keys, expires_at, .. } = self.client().run(&call).await?;
+        let (v1::TakeResponse { keys, expires_at, .. }, answered_at) =
+            self.client().run(&call).await?;
         let keys = keys.iter().map(|key| Key::new(key)).collect();
-        Ok(Taken { keys, expires_at: expires_at.map(convert::time).transpose()? })
+        let expires_at = expires_at.map(convert::time).transpose()?;
+        Ok(Taken { keys, expires_at, answered_at })
     }
 
     pub(crate) async fn digest_by_grpc(&self, scope: &str, input: &str) -> Result<Digest, Error> {

@@ -1,14 +1,15 @@
 //! One keyspace: every call that concerns it, one request each.
 
 use hyper::{Method, StatusCode};
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::answer::{
-    Alias, Aliases, Digest, Digests, Explanation, KeyspaceInfo, Page, Taken, UsedKey,
+    Alias, Aliases, Digest, Digests, Explanation, KeyspaceInfo, Page, Taken, UsedKey, answered_at,
 };
 use crate::cache::{CacheBuilder, CachedKeyspace};
-use crate::client::{Client, page_query};
+use crate::client::{Client, page_query, read};
 use crate::definition::Definition;
 use crate::error::{Error, ErrorKind};
 use crate::key::Key;
@@ -70,9 +71,14 @@ impl Keyspace {
     /// Takes several keys at once: fewer than `count` only if the keyspace has no more. Servers allow 100,000 at once,
     /// unless they are set otherwise.
     pub async fn take_many(&self, count: u32) -> Result<Vec<Key>, Error> {
-        let keys: Taken<Vec<Key>> = self.take_as(count).await?;
-        check_count(keys.keys.len(), count)?;
-        Ok(keys.keys)
+        Ok(self.take_expiring(count).await?.0)
+    }
+
+    /// The same, with the time from which on the keys are no longer valid: `None` unless the keyspace has `ttl_seconds`.
+    pub async fn take_expiring(&self, count: u32) -> Result<(Vec<Key>, Option<Timestamp>), Error> {
+        let Taken { keys, expires_at, .. } = self.take_as::<Vec<Key>>(count).await?;
+        check_count(keys.len(), count)?;
+        Ok((keys, expires_at))
     }
 
     /// Takes keys in the form that they are wanted in.
@@ -93,7 +99,9 @@ impl Keyspace {
             target += if count == 1 { "?" } else { "&" };
             target += &format!("caller={}", encoded(caller));
         }
-        self.client.call(HttpCall::new(Method::POST, target)).await
+        let call = HttpCall::new(Method::POST, target).authorize(self.client.authorization());
+        let (_, headers, body) = self.client.send(&call).await?;
+        Ok(Taken { answered_at: answered_at(&headers), ..read(&body)? })
     }
 
     /// The key of an input, in a keyspace of kind `digest`: always the same. Needs the right `name`.
@@ -138,7 +146,7 @@ impl Keyspace {
         let call =
             HttpCall::new(Method::PUT, self.alias_path(alias)).json(&json!({"owner": owner}));
         let call = call.authorize(self.client.authorization());
-        let (status, _) = self.client.send(&call).await?;
+        let (status, ..) = self.client.send(&call).await?;
         Ok(status == StatusCode::CREATED)
     }
 

@@ -65,14 +65,14 @@ impl HttpCall {
 }
 
 impl Attempt for HttpCall {
-    type Answer = (StatusCode, Bytes);
+    type Answer = (StatusCode, HeaderMap, Bytes);
 
     async fn attempt(&self, server: &Server, sent: &AtomicBool) -> Result<Self::Answer, Stop> {
         let make = || self.build(&server.line.address);
         let mut answer = server.line.send(make, sent).await.map_err(Stop::Failed)?;
         let body = answer.whole().await.map_err(Stop::Failed)?;
         if answer.status.is_success() {
-            return Ok((answer.status, body));
+            return Ok((answer.status, std::mem::take(&mut answer.headers), body));
         }
         let wait = retry_after(&answer.headers);
         Err(Stop::Refused(Error::from_answer(answer.status.as_u16(), wait, &body)))

@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::CachedKeyspace;
 use crate::keyspace::Keyspace;
 
+/// The longest age of a key: far beyond any that makes sense, and within what clocks can count.
+const MAX_AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Makes a [`CachedKeyspace`] with settings of its own.
 #[derive(Debug, Clone)]
 pub struct CacheBuilder {
@@ -49,7 +52,7 @@ impl CacheBuilder {
         self
     }
 
-    /// How old a key may be when it is handed out; ten minutes by default. It bounds how long keys are used after the
+    /// How old a key may be when it is handed out; ten minutes by default, and a year at most. It bounds how long keys are used after the
     /// keyspace was sealed, or the token revoked.
     pub fn max_age(mut self, max_age: Duration) -> CacheBuilder {
         self.settings.max_age = max_age;
@@ -68,6 +71,7 @@ impl CacheBuilder {
         let CacheBuilder { keyspace, mut settings } = self;
         settings.keys_min = settings.keys_min.max(1);
         settings.keys_max = settings.keys_max.max(settings.keys_min);
+        settings.max_age = settings.max_age.min(MAX_AGE_MAX);
         CachedKeyspace::new(keyspace, settings)
     }
 }

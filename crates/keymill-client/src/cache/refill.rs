@@ -35,6 +35,8 @@ pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 const BATCHES_MAX: usize = 64;
 /// How long keys must last to have been enough.
 const SUFFICED_AFTER: Duration = Duration::from_secs(1);
+/// How long after a fetch was too large a larger one is tried again.
+const LARGER_AFTER: Duration = Duration::from_secs(10);
 /// The longest pause that a server can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -62,8 +64,10 @@ pub(super) struct Refill<S> {
     /// How many had been drawn at the last fetch.
     drawn_at_fetch: u64,
     last_fetch: Option<Fetch>,
-    /// The most that servers give at once.
+    /// The most that servers give at once, as far as is known.
     fetch_max: u64,
+    /// When that was last changed.
+    fetch_max_since: Instant,
     /// When the settings of the keyspace were last looked at.
     checked_at: Option<Instant>,
     is_wanted: bool,
@@ -94,6 +98,7 @@ impl<S: Source> Refill<S> {
             drawn_at_fetch: 0,
             last_fetch: None,
             fetch_max: settings.keys_max.into(),
+            fetch_max_since: Instant::now(),
             settings,
             checked_at: None,
             is_wanted: false,
@@ -189,12 +194,16 @@ impl<S: Source> Refill<S> {
         let asked_at = Instant::now();
         let wanted = self.demand.target(&self.settings).saturating_sub(self.fresh(asked_at));
         let wanted = wanted.max(self.live.waiting.load(Ordering::Relaxed));
+        if wanted > self.fetch_max && self.fetch_max_since.elapsed() >= LARGER_AFTER {
+            // A limit may have been raised, and memory of the server be free again.
+            self.set_fetch_max((self.fetch_max * 2).min(self.settings.keys_max.into()));
+        }
         let count = wanted.clamp(1, self.fetch_max);
         let count = u32::try_from(count).expect("the most keys to hold are a u32");
         let taken = match self.source.take(count).await {
             Err(error) if is_too_much(&error) && count > 1 => {
-                self.fetch_max = u64::from(count / 2);
-                // Memory of the server may be free again in a moment; limits stay.
+                self.set_fetch_max(u64::from(count / 2));
+                // Memory of the server may be free again in a moment; limits stay for longer.
                 return if error.is_retryable() { Err(error) } else { Ok(()) };
             }
             taken => taken?,
@@ -202,9 +211,9 @@ impl<S: Source> Refill<S> {
         check_count(taken.keys.count(), count)?;
         let now = Instant::now();
         let mut expires_at = asked_at + self.settings.max_age;
-        if let Some(at) = taken.expires_at {
-            let rest = Duration::try_from(at.duration_since(Timestamp::now()));
-            expires_at = expires_at.min(now + rest.unwrap_or_default());
+        if let Some(lifetime) = taken.lifetime(Timestamp::now()) {
+            // By the clock of the server, it counts from the answer, which came later than the question.
+            expires_at = expires_at.min(asked_at + lifetime);
         }
         if expires_at <= now {
             return Err(Error::bad_answer("the keys had expired when they arrived".to_owned()));
@@ -228,15 +237,25 @@ impl<S: Source> Refill<S> {
         Ok(())
     }
 
+    fn set_fetch_max(&mut self, fetch_max: u64) {
+        self.fetch_max = fetch_max;
+        self.fetch_max_since = Instant::now();
+    }
+
     /// Finds out whether keys of this keyspace may be cached. While they may not, it does not return.
     async fn check(&mut self) -> Result<(), Error> {
         let is_recent = |at: Instant| at.elapsed() < self.settings.max_age;
         if self.settings.any_keyspace || self.checked_at.is_some_and(is_recent) {
             return Ok(());
         }
+        let mut is_off = false;
         loop {
             let reason = match self.source.definition().await {
                 Ok(definition) => why_off(&definition),
+                Err(error) if is_off && error.is_retryable() => {
+                    self.wait_off().await;
+                    continue;
+                }
                 Err(error) if error.kind() == ErrorKind::Forbidden => Some(
                     "the token may not read the settings of the keyspace: it needs the right `read`"
                         .to_owned(),
@@ -248,12 +267,18 @@ impl<S: Source> Refill<S> {
             let Some(reason) = reason else { break };
             self.drop_keys();
             self.live.set_outlook(CacheStatus::Off(reason));
-            // Settings can change. They are looked at again, if somebody takes keys.
-            sleep(self.settings.max_age.max(ASK_AGAIN)).await;
-            self.live.low.notified().await;
+            // That keys were cached once does not say that they may be.
+            (is_off, self.checked_at) = (true, None);
+            self.wait_off().await;
         }
         self.checked_at = Some(Instant::now());
         Ok(())
+    }
+
+    /// Waits until the settings are worth another look: they can change, and somebody takes keys.
+    async fn wait_off(&self) {
+        sleep(self.settings.max_age.max(ASK_AGAIN)).await;
+        self.live.low.notified().await;
     }
 
     /// Deals with a failure, and waits until it makes sense to go on.

@@ -102,6 +102,30 @@ async fn a_caller_waits_for_keys_no_longer_than_the_deadline() {
 }
 
 #[tokio::test]
+async fn a_take_of_a_cache_that_turns_out_to_be_off_has_one_deadline() {
+    let time = Duration::from_millis(700);
+    let keys = r#"{"space":"links","keys":["000000"]}"#.to_owned();
+    let off = SETTINGS.replace("batch", "key");
+    let stub = Stub::start([Deed::Late(time, off), Deed::Late(time, keys)]).await;
+    let client = Client::builder().servers([&stub.url]).deadline(Duration::from_secs(1));
+    let cache = client.build().unwrap().keyspace("links").cached();
+    // Each of the two answers comes in time, but not both together.
+    assert_eq!(cache.take().await.unwrap_err().kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn keys_that_expire_are_cached_although_the_clocks_differ() {
+    let keys = r#"{"space":"links","keys":["a","b"],"expires_at":"2020-01-01T00:01:00Z"}"#;
+    let date = "Date: Wed, 01 Jan 2020 00:00:00 GMT\r\n";
+    let keys = Deed::Answer(200, date, keys.to_owned());
+    let stub = Stub::start([settings("batch")]).await.always(keys);
+    let links = client(&stub).keyspace("links");
+    assert_eq!(links.cached().take().await.unwrap(), "a");
+    let (keys, expires_at) = links.take_expiring(2).await.unwrap();
+    assert_eq!((keys.len(), expires_at.unwrap().to_string()), (2, "2020-01-01T00:01:00Z".into()));
+}
+
+#[tokio::test]
 async fn a_dropped_cache_fetches_no_more() {
     let stub = Stub::start([settings("batch")]).await.always(Deed::Stall);
     let cache = client(&stub).keyspace("links").cached();

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
 /// What the stub says of its keyspace, unless its script says something else.
 pub(crate) const SETTINGS: &str = r#"{"name":"links","kind":"shuffled","audit":"batch","sealed":false,
@@ -17,6 +19,8 @@ pub(crate) const SETTINGS: &str = r#"{"name":"links","kind":"shuffled","audit":"
 pub(crate) enum Deed {
     /// Answers with a status, more header lines, and a body.
     Answer(u16, &'static str, String),
+    /// The same, after a while.
+    Late(Duration, String),
     /// Reads it, and closes the connection.
     HangUp,
     /// Reads it, and never answers.
@@ -129,6 +133,10 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<State>) {
         state.requests.lock().unwrap().push(request);
         let (status, headers, body) = match state.next() {
             Some(Deed::Answer(status, headers, body)) => (status, headers, body),
+            Some(Deed::Late(time, body)) => {
+                sleep(time).await;
+                (200, "", body)
+            }
             Some(Deed::HangUp) => return,
             Some(Deed::Stall) => std::future::pending().await,
             None if line.starts_with("GET ") => (200, "", SETTINGS.to_owned()),

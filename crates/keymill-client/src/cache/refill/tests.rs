@@ -35,7 +35,7 @@ impl Source for Arc<Fake> {
         }
         let expires_in = *self.expires_in.lock().unwrap();
         let expires_at = expires_in.map(|time| Timestamp::now() + time);
-        Ok(Taken { keys, expires_at })
+        Ok(Taken { keys, expires_at, answered_at: None })
     }
 
     async fn definition(&self) -> Result<Definition, Error> {
@@ -158,6 +158,15 @@ async fn keys_are_fetched_while_the_store_is_unreachable_and_settings_cannot_be_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_longest_age_is_an_age_that_keys_can_have() {
+    let client = crate::Client::connect("http://127.0.0.1:1").unwrap();
+    let cache = client.keyspace("links").cache().max_age(Duration::MAX).build();
+    let (live, _fake) = start(cache.settings.clone());
+    settle().await;
+    assert_eq!(live.chain.left(Instant::now()), 32);
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_that_expire_by_themselves_are_not_handed_out_after_that() {
     let (live, fake) = start(Settings::default());
     *fake.expires_in.lock().unwrap() = Some(Duration::from_secs(5));
@@ -224,6 +233,22 @@ async fn a_fetch_that_is_too_large_is_made_smaller() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_was_lifted_is_noticed() {
+    let settings = Settings { keys_min: 1_000, ..Settings::default() };
+    let (live, fake) = start(settings);
+    for _ in 0..3 {
+        fake.fail(503, "too_many_large_answers");
+    }
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(fake.asked()[..4], [1_000, 500, 250, 125]);
+    for _ in 0..20 {
+        draw(&live, 500).await;
+        sleep(Duration::from_secs(10)).await;
+    }
+    assert!(fake.asked().last() >= Some(&500), "{:?}", fake.asked());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_that_may_take_few_keys_at_once_does_not_make_endless_batches() {
     let settings = Settings { keys_min: 10_000, ..Settings::default() };
     let (live, fake) = start(settings);
@@ -262,6 +287,33 @@ async fn keyspaces_that_are_not_to_be_cached_are_left_alone_unless_allowed() {
         settle().await;
         assert!(live.draw().is_some());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keyspace_that_is_not_to_be_cached_stays_so_while_its_settings_cannot_be_read() {
+    let settings = Settings { max_age: Duration::from_secs(100), ..Settings::default() };
+    let (live, fake) = start(settings);
+    settle().await;
+    let seen = fake.asked().len();
+    *fake.definition.lock().unwrap() =
+        Definition { audit: Some(Audit::Key), ..Definition::default() };
+    sleep(Duration::from_secs(101)).await;
+    live.low.notify_one();
+    settle().await;
+    assert!(matches!(live.outlook.load().status, CacheStatus::Off(_)));
+    *fake.has_no_store.lock().unwrap() = true;
+    sleep(Duration::from_secs(101)).await;
+    live.low.notify_one();
+    settle().await;
+    assert!(matches!(live.outlook.load().status, CacheStatus::Off(_)), "takes ask a server");
+    assert_eq!(fake.asked().len(), seen, "nothing was fetched");
+    // The settings are the old ones again, and can be read.
+    *fake.definition.lock().unwrap() = Definition::default();
+    *fake.has_no_store.lock().unwrap() = false;
+    sleep(Duration::from_secs(101)).await;
+    live.low.notify_one();
+    settle().await;
+    assert!(matches!(live.outlook.load().status, CacheStatus::On));
 }
 
 #[tokio::test(start_paused = true)]
