@@ -15,9 +15,9 @@ export const LOOKS = [1280, 390].flatMap(width => ["light", "dark"].map(colorSch
 export const launch = () => chromium.launch({ executablePath: process.env.PAGE_CHROMIUM, args: FLAGS });
 
 // Opens a page. What its console says must be nothing, but for refusals with one of the statuses in `refusals`, which Chromium
-// reports by itself.
-export async function open(browser, url, { width = 1280, colorScheme = "light", refusals = [], isOffline = false } = {}) {
-  const context = await browser.newContext({ viewport: { width, height: width < 500 ? 844 : 900 }, colorScheme, reducedMotion: "reduce", permissions: ["clipboard-read", "clipboard-write"] });
+// reports by itself. With `session`, somebody has signed in before.
+export async function open(browser, url, { width = 1280, colorScheme = "light", refusals = [], isOffline = false, session } = {}) {
+  const context = await browser.newContext({ viewport: { width, height: width < 500 ? 844 : 900 }, colorScheme, reducedMotion: "reduce", ignoreHTTPSErrors: url.startsWith("https:"), storageState: session, permissions: ["clipboard-read", "clipboard-write"] });
   const page = await context.newPage();
   page.setDefaultTimeout(15000);
   const said = [], asked = [];
@@ -51,6 +51,11 @@ export async function open(browser, url, { width = 1280, colorScheme = "light", 
   });
 }
 
+export async function signIn(page, token) {
+  await page.locator("#sign-in-token").fill(token);
+  await page.locator("#sign-in-token").press("Enter");
+}
+
 // Waits until an element says something.
 export async function says(page, selector, pattern) {
   await page.waitForFunction(([selector, source, flags]) => [...document.querySelectorAll(selector)].some(it => it.checkVisibility() && new RegExp(source, flags).test(it.textContent)),
@@ -59,4 +64,12 @@ export async function says(page, selector, pattern) {
     assert.match(found.join("\n"), pattern, selector);
     assert.fail(`${selector} says it, and is not visible`);
   });
+}
+
+// Waits until something is so; `what` says what is not.
+export async function until(isSo, what, { seconds = 30 } = {}) {
+  for (const end = Date.now() + seconds * 1000; !(await isSo()); ) {
+    if (Date.now() > end) assert.fail(await what());
+    await new Promise(resolve => setTimeout(resolve, 50));
+  }
 }

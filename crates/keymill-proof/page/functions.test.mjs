@@ -1,32 +1,57 @@
-// Every function of the page, without tokens, at two widths and in both colours.
+// Every function of the page, at two widths and in both colours: by whoever needs no token, and by an administrator who has
+// signed in.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { LOOKS, launch, open, says } from "./browser.mjs";
-import { furnish, load, serve } from "./server.mjs";
+import { LOOKS, launch, open, says, signIn } from "./browser.mjs";
+import { furnish, load, needsToken, serve } from "./server.mjs";
 
-let server, browser, rest;
+// The ways in. What a session changes has nothing to do with looks, so that it is tried in two of them.
+const WAYS = [
+  { name: "without tokens", looks: LOOKS },
+  { name: "signed in", looks: LOOKS.filter(({ width, colorScheme }) => (width === 1280) === (colorScheme === "light")), isSignedIn: true },
+];
+
+let browser;
 before(async () => {
-  server = await serve();
   browser = await launch();
-  await furnish(server);
-  rest = load(server, ["links", "orders", "events"]);
+  for (const way of WAYS) await prepare(way);
 });
 after(async () => {
-  await rest?.();
+  for (const way of WAYS) await way.rest?.();
   await browser?.close();
-  await server?.stop();
+  for (const way of WAYS) await way.server?.stop();
 });
 
+async function prepare(way) {
+  const server = await serve();
+  way.server = server;
+  if (way.isSignedIn) {
+    way.token = server.command("token", "create", "admin", "--allow", "admin:*");
+    await needsToken(server);
+    const page = await open(browser, `${server.url}/`);
+    await signIn(page, way.token);
+    await says(page, "#session-name", /admin/);
+    way.session = await page.context().storageState();
+    await page.end();
+  }
+  way.ask = (method, path, body) => server.ask(method, path, body, way.token);
+  await furnish(server, way.token);
+  way.rest = load(server, ["links", "orders", "events"], way.token);
+}
+
 const each = (name, run) => {
-  for (const look of LOOKS) test(`${name}, ${look.width} pixels, ${look.colorScheme}`, async () => {
-    const page = await open(browser, `${server.url}/`, look);
-    await run(page);
+  for (const way of WAYS) for (const look of way.looks) test(`${name}, ${way.name}, ${look.width} pixels, ${look.colorScheme}`, async () => {
+    const page = await open(browser, `${way.server.url}/`, { ...look, session: way.session });
+    // Those views look the same to both.
+    if (way.isSignedIn) page.inspect = async () => {};
+    await run(page, { url: way.server.url, ask: way.ask });
+    if (way.isSignedIn) await says(page, "#session-name", /admin/);
     await page.end();
   });
 };
 
-each("the overview shows live rates and latencies, what is left, instances and leases", async page => {
+each("the overview shows live rates and latencies, what is left, instances and leases", async (page, server) => {
   await says(page, "#total-rate", /^[1-9]/);
   await says(page, "#tile-p99", /\d.*s$/);
   await says(page, "#tile-ready", /\d/);
@@ -44,7 +69,7 @@ each("the overview shows live rates and latencies, what is left, instances and l
   await page.inspect("overview");
 });
 
-each("a key is explained without naming its keyspace, and keys that were taken are explained", async page => {
+each("a key is explained without naming its keyspace, and keys that were taken are explained", async (page, server) => {
   const { keys: [key] } = await server.ask("POST", "/v1/spaces/orders/keys", {});
   await says(page, "#spaces-rows", /orders/);
   const explain = page.locator("#view-overview .explain-form");
@@ -71,7 +96,7 @@ each("a key is explained without naming its keyspace, and keys that were taken a
   await says(page, "#view-overview .take-form .note", /no keyspace `?nowhere`?/i);
 });
 
-each("keyspaces are filtered, and a filter that fits none says so", async page => {
+each("keyspaces are filtered, and a filter that fits none says so", async (page, server) => {
   await says(page, "#spaces-count", /^8$/);
   await page.locator("#filter").fill("snow");
   await says(page, "#spaces-count", /^1 of 8$/);
@@ -83,7 +108,7 @@ each("keyspaces are filtered, and a filter that fits none says so", async page =
   await says(page, "#spaces-count", /^8$/);
 });
 
-each("a keyspace shows its charts, what is left, its leases and settings, and stays after a reload", async page => {
+each("a keyspace shows its charts, what is left, its leases and settings, and stays after a reload", async (page, server) => {
   await page.locator("#spaces-rows a", { hasText: "links" }).click();
   await page.waitForURL(/#\/keyspace\/links$/);
   await page.reload();
@@ -99,7 +124,7 @@ each("a keyspace shows its charts, what is left, its leases and settings, and st
   await page.inspect("keyspace");
 });
 
-each("aliases are added, refused and removed", async page => {
+each("aliases are added, refused and removed", async (page, server) => {
   const alias = `sale-${page.look}`;
   await page.goto(`${server.url}/#/keyspace/links`);
   await says(page, "#aliases-rows", /summer-sale/);
@@ -122,7 +147,7 @@ each("aliases are added, refused and removed", async page => {
   await page.waitForFunction(alias => !document.querySelector("#aliases-rows").textContent.includes(alias), alias);
 });
 
-each("a pool shows its level and is filled with progress", async page => {
+each("a pool shows its level and is filled with progress", async (page, server) => {
   await page.goto(`${server.url}/#/keyspace/coupons`);
   await says(page, "#pool-level", /keys available; filled by itself below 100/);
   const { available } = await server.ask("GET", "/v1/spaces/coupons");
@@ -134,7 +159,7 @@ each("a pool shows its level and is filled with progress", async page => {
   await page.inspect("pool");
 });
 
-each("digests, snowflake IDs and UUIDs have views of their own", async page => {
+each("digests, snowflake IDs and UUIDs have views of their own", async (page, server) => {
   await page.goto(`${server.url}/#/keyspace/pages`);
   const input = `https://example.com/${page.look}`;
   await page.locator("#space-take [name=input]").fill(input);
@@ -153,7 +178,7 @@ each("digests, snowflake IDs and UUIDs have views of their own", async page => {
   assert.equal(await page.locator("#aliases-panel").isVisible(), false);
 });
 
-each("a keyspace is created with a preview that is true, and sealed", async page => {
+each("a keyspace is created with a preview that is true, and sealed", async (page, server) => {
   const name = `new-${page.look}`;
   await page.goto(`${server.url}/#/new`);
   await says(page, "#preview-keys", /[0-9A-Za-z]{7}/);
@@ -197,7 +222,7 @@ each("a keyspace is created with a preview that is true, and sealed", async page
 });
 
 test("colours follow the system, and the button changes them for good", async () => {
-  const page = await open(browser, `${server.url}/`, { colorScheme: "light" });
+  const page = await open(browser, `${WAYS[0].server.url}/`, { colorScheme: "light" });
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await paper();
   await page.locator("#theme").click();

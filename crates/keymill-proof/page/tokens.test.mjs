@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { LOOKS, launch, open, says } from "./browser.mjs";
-import { furnish, load, serve } from "./server.mjs";
+import { LOOKS, launch, open, says, signIn } from "./browser.mjs";
+import { command, folder, furnish, load, needsToken, serve } from "./server.mjs";
 
 let server, browser, admin, small, rest;
 before(async () => {
@@ -11,13 +11,7 @@ before(async () => {
   browser = await launch();
   admin = server.command("token", "create", "admin", "--allow", "admin:*");
   small = server.command("token", "create", "small", "--allow", "take:links", "--allow", "read:links");
-  // The server learns of them with a heartbeat, or when one is used.
-  for (let tries = 0; ; tries++) {
-    const answer = await fetch(`${server.url}/v1/spaces`);
-    if (answer.status === 401) break;
-    assert.ok(tries < 100, "tokens are not asked for");
-    await new Promise(resolve => setTimeout(resolve, 100));
-  }
+  await needsToken(server);
   await furnish(server, admin);
   rest = load(server, ["links"], admin);
 });
@@ -26,11 +20,6 @@ after(async () => {
   await browser?.close();
   await server?.stop();
 });
-
-async function signIn(page, token) {
-  await page.locator("#sign-in-token").fill(token);
-  await page.locator("#sign-in-token").press("Enter");
-}
 
 for (const look of LOOKS) {
   test(`a token signs in, shows live figures, and signs out, ${look.width} pixels, ${look.colorScheme}`, async () => {
@@ -105,6 +94,8 @@ for (const look of LOOKS) {
     await page.evaluate("pollKeyspaces().catch(() => {})");
     assert.ok(await link.evaluate(it => it === document.activeElement), "the link keeps the focus");
     await link.click();
+    await says(page, "#space-leases-rows", /open/);
+    assert.equal(await page.locator("#space-state").isVisible(), false, "nothing is wrong with a keyspace that it may read");
     await page.locator("#space-take").getByRole("button", { name: "Take" }).click();
     await says(page, "#space-take .keys", /[0-9A-Za-z]{7}/);
     await page.locator("#alias-form [name=alias]").fill("mine");
@@ -115,6 +106,54 @@ for (const look of LOOKS) {
     await page.end();
   });
 }
+
+test("leases that are refused are said so in their place, and the keyspace is shown", async () => {
+  const page = await open(browser, `${server.url}/`, { refusals: [403] });
+  await signIn(page, small);
+  await says(page, "#spaces-state", /lacks the right/);
+  await page.route("**/v1/leases?*", route => route.fulfill({ status: 403, json: { code: "forbidden", detail: "the token may not" } }));
+  await page.goto(`${server.url}/#/keyspace/links`);
+  await says(page, "#space-leases-state", /lacks the right read:links/);
+  await says(page, "#settings", /base62/);
+  assert.equal(await page.locator("#space-state").isVisible(), false);
+  await page.end();
+});
+
+test("a refused sign-out says so, and one that is done ends the session", async () => {
+  const page = await open(browser, `${server.url}/`, { refusals: [503] });
+  await signIn(page, admin);
+  await says(page, "#session-name", /admin/);
+  const isSignOut = request => request.method() === "DELETE";
+  await page.route("**/v1/session", route => (isSignOut(route.request()) ? route.fulfill({ status: 503, json: { code: "overloaded", detail: "too many requests at once" } }) : route.continue()));
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await says(page, "#session-result", /You are still signed in.*too many requests at once/i);
+  await says(page, "#session-name", /admin/);
+  await page.unroute("**/v1/session");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await says(page, "#view-sign-in h1", /Sign in/);
+  assert.deepEqual(await page.context().cookies(), []);
+  await page.end();
+});
+
+test("over TLS, the session is a cookie that browsers hold to this very host", async () => {
+  const data = folder(), token = command(data, "token", "create", "admin", "--allow", "admin:*");
+  const secure = await serve({ data, isSecure: true });
+  const page = await open(browser, `${secure.url}/`);
+  await signIn(page, token);
+  await says(page, "#session-name", /admin/);
+  const [cookie, ...others] = await page.context().cookies();
+  assert.deepEqual({ ...cookie, value: "", expires: 0, domain: "" }, { name: "__Host-keymill-session", value: "", domain: "", path: "/", expires: 0, httpOnly: true, secure: true, sameSite: "Strict" });
+  assert.deepEqual(others, []);
+  await page.locator("#view-overview .take-form").getByRole("button", { name: "Take" }).click();
+  await says(page, "#view-overview .take-form .keys", /[0-9A-Za-z]{7}/);
+  await page.reload();
+  await says(page, "#session-name", /admin/);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await says(page, "#view-sign-in h1", /Sign in/);
+  assert.deepEqual(await page.context().cookies(), []);
+  await page.end();
+  await secure.stop();
+});
 
 test("a session whose token is revoked ends with the form", async () => {
   const text = server.command("token", "create", "brief", "--allow", "admin:*");
@@ -131,7 +170,7 @@ test("the first token signs in whoever creates it, and its text stays", async ()
   const fresh = await serve();
   const page = await open(browser, `${fresh.url}/#/tokens`);
   await says(page, "#tokens-state", /No tokens/);
-  await says(page, "#token-first", /first token/);
+  await says(page, "#token-first", /This is the first token\. Within seconds, every caller will need one\./);
   await page.locator("#token-form [name=name]").fill("boss");
   await page.locator("#token-form [value=take]").check();
   await page.getByRole("button", { name: "Create token" }).click();
@@ -142,7 +181,8 @@ test("the first token signs in whoever creates it, and its text stays", async ()
   await says(page, "#token-result .secret", /^km_/);
   await says(page, "#session-name", /boss/);
   await says(page, "#tokens-rows", /admin:\*/);
-  await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 11000)));
+  // As it is asked every ten seconds.
+  await page.evaluate("pollTokens()");
   await says(page, "#token-result .secret", /^km_/);
   await page.end();
   await fresh.stop();

@@ -61,6 +61,19 @@ function present(space) {
   return { ...sum, p50: quantile(sum.counts, 0.5), p99: quantile(sum.counts, 0.99) };
 }
 
+// Which instances the figures are of, where there are more: those that have answered this page lately. Behind a load balancer
+// that is all of them, in time; at the address of one of them, it is that one.
+function scopeText() {
+  const live = instances.all.filter(instance => instance.address && instanceState(instance)[0] === "live");
+  const heard = live.filter(({ id }) => Date.now() - (activity.instances.get(id)?.answeredAt ?? 0) <= FRESH_MS).length;
+  if (!heard || heard >= live.length) return "";
+  return heard === 1 ? `this instance, 1 of ${live.length}` : `${heard} of ${live.length} instances`;
+}
+function showScope() {
+  const text = activity.isThere ? scopeText() : "";
+  for (const place of document.querySelectorAll(".scope")) setText(place, text);
+}
+
 // The keys that an instance has ready. Snowflake IDs are made when they are asked for, and would outnumber all others.
 const readyOf = counters => (counters.kind === "snowflake" ? 0 : counters.ready);
 

@@ -60,13 +60,23 @@ async function explainKey(form, data, place) {
   const names = [...keyspaces.all.values()].filter(it => couldBe(it, key)).map(it => it.name);
   const asked = names.slice(0, ASKED_MAX);
   if (!asked.length) return note(place, "", keyspaces.all.size ? "No keyspace has keys of this form. Name the keyspace if it is an alias." : "Name the keyspace.");
-  const answers = (await Promise.all(asked.map(about))).filter(answer => answer.state !== "invalid");
+  const results = await Promise.allSettled(asked.map(about)), refused = results.filter(({ status }) => status === "rejected");
+  if (refused.length === asked.length) throw refused[0].reason;
+  const answers = results.flatMap(({ value }) => (value && value.state !== "invalid" ? [value] : []));
   // What is on record says more than what could be.
   const known = answers.filter(answer => !["unissued", "unknown"].includes(answer.state));
   const shown = known.length ? known : answers;
-  if (!shown.length) return note(place, "", `It is no key of ${asked.length === 1 ? `the keyspace ${asked[0]}` : `${asked.length} keyspaces`}. A character may be mistyped.`);
-  place.replaceChildren(...shown.slice(0, 3).map(explanation),
-    ...(names.length > asked.length ? [make("p", { class: "soft", text: `Asked ${asked.length} of ${names.length} keyspaces; name one to ask it.` })] : []));
+  const open = unasked(names.length - asked.length, refused.length, known.length > 0);
+  const answered = asked.length - refused.length;
+  if (!shown.length) return note(place, "", `It is no key of ${asked.length === 1 ? `the keyspace ${asked[0]}` : `the ${answered} keyspaces that answered`}. ${open ? "" : "A character may be mistyped."}`, open);
+  place.replaceChildren(...(open && !known.length ? [open] : []), ...shown.slice(0, 3).map(explanation), ...(open && known.length ? [open] : []));
+}
+
+// Which keyspaces have not said anything about a key; it may be one of theirs, unless another one has it on record.
+function unasked(left, refused, isKnown) {
+  const parts = [left && `${plural(left, "keyspace")} with keys of this form ${left === 1 ? "was" : "were"} not asked`, refused && `${exact(refused)} did not answer`].filter(Boolean);
+  if (!parts.length) return null;
+  return make("p", { class: isKnown ? "soft" : "note", text: `${parts.join(", and ")}. ${isKnown ? "" : "The key may belong to one of them. "}Name the keyspace to ask it.` });
 }
 
 // Whether a text could be a key of a keyspace, by its form alone. Where there are few keyspaces, all are asked.

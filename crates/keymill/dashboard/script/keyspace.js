@@ -119,7 +119,15 @@ function forecast(view) {
 }
 
 async function pollSpaceLeases(name) {
-  const leases = await recentLeases(name);
+  let leases;
+  try {
+    leases = await recentLeases(name);
+  } catch (error) {
+    // The keyspace itself was answered: what is refused here is said here.
+    if (!(error instanceof Refusal)) throw error;
+    if (keyspace.name === name) showState("space-leases", make("div", { class: "note bad" }, ...refusalNote(error)));
+    return;
+  }
   if (keyspace.name !== name) return;
   showState("space-leases", leases.length ? null : "No lease yet. An instance leases keys when the first one is taken.");
   sync(byId("space-leases-rows"), leases, lease => lease.lease, lease => make("tr", {},

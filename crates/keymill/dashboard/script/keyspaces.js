@@ -38,7 +38,13 @@ async function pollKeyspaces() {
   showProblems();
 }
 
-const rateOf = space => present(space.name).rate ?? space.rate;
+// The rate by which keyspaces are ordered: the average of half a minute, so that the busiest is first although demand comes and goes.
+const ORDER_SPAN_MS = 30000;
+function rateOf(space) {
+  const lately = seriesOf(space.name).filter(({ at }) => at > Date.now() - ORDER_SPAN_MS);
+  if (!lately.length) return present(space.name).rate ?? space.rate;
+  return lately.reduce((sum, { rate }) => sum + rate, 0) / lately.length;
+}
 
 // Rows keep their places between polls of the list, so that nothing jumps under the pointer.
 function showKeyspaces(isReordered) {
@@ -99,7 +105,8 @@ function updateKeyspaceRow(row, space) {
   setAttribute(left.firstChild, "class", counts ? "parts" : "parts none");
   if (counts) updateBar(left.firstChild, sharesOf(space));
   setText(left.lastChild, leftText(space));
-  setText(ready, compact(figures.ready ?? space.at_hand));
+  // Snowflake IDs are made when they are asked for.
+  setText(ready, space.kind === "snowflake" ? "–" : compact(figures.ready ?? space.at_hand));
 }
 
 // How keys are written, in short.

@@ -28,7 +28,8 @@ function foreseen(space) {
 }
 
 function showProblems() {
-  const reported = problems.reported.map(problem => ({ ...problem, isWarning: problem.code.startsWith("tls_certificate_expires") || problem.code === "runs_out" }));
+  // Of a store that is not safe, the card with the setting says more.
+  const reported = problems.reported.filter(({ code }) => code !== "unsafe_store" || !problems.findings.length).map(problem => ({ ...problem, isWarning: problem.code.startsWith("tls_certificate_expires") || problem.code === "runs_out" }));
   const known = new Set(reported.map(({ code, space }) => `${code} ${space || ""}`));
   // What an instance reports of a keyspace says more than the figures.
   const hasWorse = ({ code, space }) => known.has(`${code} ${space}`) || (code === "pool_low" && known.has(`pool_empty ${space}`)) || (code === "nearly_used_up" && known.has(`exhausted ${space}`));
@@ -80,8 +81,6 @@ async function pollStore() {
   problems.findings = store.findings.filter(finding => finding.verdict === "unsafe").map(finding => ({
     code: "unsafe_store", isWarning: false, detail: `\`${finding.setting}\` is \`${finding.found}\`, and should be ${finding.wanted}`,
   }));
-  // One card tells of it: with the setting.
-  if (problems.findings.length) problems.reported = problems.reported.filter(({ code }) => code !== "unsafe_store");
   showProblems();
 }
 

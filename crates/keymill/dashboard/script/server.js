@@ -79,7 +79,7 @@ function refusalNote(error) {
   if (error instanceof Unreachable) return ["The server does not answer. Try again when it is reachable."];
   if (!(error instanceof Refusal)) {
     console.error(error);
-    return [`This page has made a mistake: ${error.message}`];
+    return [`Unexpected error in this page: ${error.message}; reload it.`];
   }
   if (error.status === 401) return ["This needs a token. Sign in with one that allows it."];
   if (error.status === 403 && error.code === "forbidden") {

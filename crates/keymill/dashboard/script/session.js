@@ -49,7 +49,12 @@ function setUpSession() {
     showRoute();
   });
   byId("sign-out").addEventListener("click", async () => {
-    await call("DELETE", "/v1/session").catch(() => {});
+    try {
+      await call("DELETE", "/v1/session");
+    } catch (error) {
+      // A session that has ended already is no failure.
+      if (error.status !== 401) return note(byId("session-result"), "bad", make("strong", { text: "You are still signed in." }), " ", ...refusalNote(error));
+    }
     // Figures of the one who was signed in are not for the next one.
     location.reload();
   });

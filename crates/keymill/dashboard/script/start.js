@@ -71,11 +71,13 @@ function showRoute(isMoved) {
 
 // What is asked for how often, and in which views.
 const TASKS = [
-  { every: POLL_FAST_MS, views: ["overview"], run: () => pollActivity().finally(() => (showTotals(), showKeyspaces(false), showInstances())) },
-  { every: POLL_FAST_MS, views: ["keyspace"], run: () => pollActivity(keyspace.name).finally(showActivity) },
+  { every: POLL_FAST_MS, views: ["overview"], run: () => pollActivity().finally(() => (showTotals(), showKeyspaces(false), showInstances(), showScope())) },
+  { every: POLL_FAST_MS, views: ["keyspace"], run: () => pollActivity(keyspace.name).finally(() => (showActivity(), showScope())) },
   { every: POLL_SLOW_MS, views: ["overview"], run: async () => (await pollKeyspaces(), await pollLeases()) },
   { every: POLL_SLOW_MS, views: ["keyspace"], run: () => pollKeyspace() },
   { every: POLL_SLOW_MS, views: ["overview"], run: () => pollInstances() },
+  // There, it only says of how many instances the figures are.
+  { every: POLL_SLOW_MS, views: ["keyspace"], run: async () => may("read") && pollInstances() },
   { every: POLL_SLOW_MS, views: ["overview", "keyspace", "new", "tokens"], run: () => pollProblems() },
   { every: POLL_SLOW_MS, views: ["tokens"], run: () => pollTokens() },
   { every: POLL_RARE_MS, views: ["overview"], run: () => pollStore() },

@@ -36,7 +36,7 @@ function recentLeases(space) {
   if (!leaseMemory.has(space)) leaseMemory.set(space, {});
   const page = async after => {
     const query = new URLSearchParams({ space, limit: PAGE, ...(after ? { after: `${space}/${after}` } : {}) });
-    return (await get(`/v1/leases?${query}`, "read:*")).leases;
+    return (await get(`/v1/leases?${query}`, `read:${space}`)).leases;
   };
   return tailOf(page, lease => lease.lease, leaseMemory.get(space));
 }
