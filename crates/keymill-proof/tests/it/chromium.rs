@@ -1,5 +1,5 @@
-//! A real browser, Debian's Chromium, with pages that mean harm: while there are no tokens, they take nothing
-//! and change nothing.
+//! A real browser, Debian's Chromium, with pages that mean harm: they take nothing and change nothing, neither while
+//! there are no tokens nor beside a session.
 //!
 //! Each page says at its end what became of its requests, and the server's log shows that they have arrived:
 //! a page that does nothing would pass otherwise. The last control is a server that allows the page's origin.
@@ -9,18 +9,21 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use keymill_proof::backend::{Missing, unless_missing};
 use keymill_proof::proxy::Proxy;
-use keymill_proof::{Deployment, Server};
+use keymill_proof::{Answer, Client, Deployment, Server};
 use serde_json::Value;
 
 use super::{get, json, put};
 
 /// How long a browser may take for a page.
 const TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Instead of a token, for a server that needs none.
+const NO_TOKEN: &str = "";
 
 const TICKETS: &str = r#"{"kind": "sequential", "alphabet": "decimal", "length": 0}"#;
 
@@ -52,7 +55,8 @@ for (const form of document.forms) form.submit();
 onload = async () => {
   const told = [];
   for (const [path, options] of requests) {
-    try { told.push((await fetch("{server}" + path, options)).type); } catch { told.push("refused"); }
+    const all = {...options, credentials: "{credentials}"};
+    try { told.push((await fetch("{server}" + path, all)).type); } catch { told.push("refused"); }
   }
   navigator.sendBeacon("{server}/v1/spaces/tickets/keys?count=1000", "");
   document.getElementById("said").textContent = "done: " + told.join(" ");
@@ -90,10 +94,9 @@ onload = async () => {
 fn a_page_of_another_origin_takes_nothing_and_changes_nothing() {
     let Some(deployment) = beside_chromium() else { return };
     let server = start(&deployment, &[]);
-    let page = ATTACK.replace("{server}", &format!("http://{}", server.address()));
-    let evil = serve(page, || {});
-    let before = everything(&server);
-    let number = ticket(&server);
+    let evil = serve(attack(&server, "same-origin"), |_| {});
+    let before = everything(&server, NO_TOKEN);
+    let number = ticket(&server, NO_TOKEN);
     // Another port of the same host is the same site to a browser; another name of the host is another site.
     for host in ["127.0.0.1", "localhost"] {
         let dom = browse(&deployment, &format!("http://{host}:{evil}/"), &[]);
@@ -101,8 +104,8 @@ fn a_page_of_another_origin_takes_nothing_and_changes_nothing() {
         let told = "done: opaque opaque refused opaque refused refused refused refused refused";
         assert!(dom.contains(told), "{host}: {dom}\n{}", server.log());
     }
-    assert_eq!(ticket(&server), number + 1, "keys were taken in between");
-    assert_eq!(everything(&server), before, "something was taken or changed");
+    assert_eq!(ticket(&server, NO_TOKEN), number + 1, "keys were taken in between");
+    assert_eq!(everything(&server, NO_TOKEN), before, "something was taken or changed");
     for arrived in [
         "method=POST path=\"/v1/spaces/tickets/keys\" status=403",
         "method=POST path=\"/v1/spaces/coupons/pool\" status=403",
@@ -125,21 +128,63 @@ fn the_same_page_does_harm_where_its_origin_is_allowed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     let server = start(&deployment, &[("KEYMILL_ALLOWED_ORIGINS", &origin)]);
-    let page = ATTACK.replace("{server}", &format!("http://{}", server.address()));
+    let page = attack(&server, "same-origin");
     // A first token would end the harm.
     let page: Vec<&str> = page.lines().filter(|line| !line.contains("/v1/tokens")).collect();
-    serve_on(listener, page.join("\n"), || {});
-    let number = ticket(&server);
+    serve_on(listener, page.join("\n"), |_| {});
+    let number = ticket(&server, NO_TOKEN);
     let dom = browse(&deployment, &origin, &[]);
     assert!(
         dom.contains("done: opaque opaque cors opaque cors cors cors"),
         "{dom}\n{}",
         server.log()
     );
-    assert!(ticket(&server) > number + 1_000, "the form took keys");
+    assert!(ticket(&server, NO_TOKEN) > number + 1_000, "the form took keys");
     assert_eq!(get(&server, "/v1/spaces/evil").status, 200, "a keyspace was made");
     let coupons = get(&server, "/v1/spaces/coupons");
     assert!(coupons.text().contains("\"available\":1"), "{}", coupons.text());
+}
+
+/// Cookies are sent to every port of a host, so that a page on another port has the browser send that of a session.
+#[test]
+fn a_page_on_another_port_can_do_nothing_with_a_session() {
+    let Some(deployment) = beside_chromium() else { return };
+    let server = start(&deployment, &[]);
+    let token = deployment.run("d0", &["token", "create", "admin", "--allow", "admin:*"]);
+    let token = token.trim();
+    let before = everything(&server, token);
+    let number = ticket(&server, token);
+    let cookie = sign_in(&server, token);
+    let (witness_of, witness) = mpsc::channel();
+    let witness_port = serve("anything".to_owned(), move |head: &[String]| {
+        let _ = witness_of.send(head.to_vec());
+    });
+    // The browser has the cookie as if somebody had signed in with it; another port is asked for what it sends.
+    let page = format!(
+        "<script>document.cookie = '{cookie}; path=/; samesite=strict';\
+         new Image().src = 'http://127.0.0.1:{witness_port}/';</script>{}",
+        attack(&server, "include")
+    );
+    let evil = serve(page, |_| {});
+    let dom = browse(&deployment, &format!("http://127.0.0.1:{evil}/"), &[]);
+    let told = "done: opaque opaque refused opaque refused refused refused refused refused";
+    assert!(dom.contains(told), "{dom}\n{}", server.log());
+    let head = witness.recv_timeout(TIME_MAX).expect("the browser has asked");
+    assert!(head.iter().any(|line| line.contains(&cookie)), "the cookie was not sent: {head:?}");
+    assert_eq!(ticket(&server, token), number + 1, "keys were taken in between");
+    assert_eq!(everything(&server, token), before, "something was taken or changed");
+    for arrived in [
+        "method=POST path=\"/v1/spaces/tickets/keys\" status=403",
+        "method=POST path=\"/v1/spaces/coupons/pool\" status=403",
+        "method=GET path=\"/get-key\" status=403",
+        "method=OPTIONS path=\"/v1/tokens\" status=401",
+    ] {
+        server.log_with(arrived);
+    }
+    // The same cookie, had a page of the server itself sent it.
+    let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", "same-origin")];
+    let own = Client::new(server.address()).request("GET", "/v1/tokens", &headers, b"").unwrap();
+    assert_eq!(own.status, 200, "{}", own.text());
 }
 
 /// As if the page's name led to another address than before: its origin is its own, and only its name is not.
@@ -148,26 +193,26 @@ fn a_page_whose_name_is_made_to_lead_here_reads_nothing_and_changes_nothing() {
     let Some(deployment) = beside_chromium() else { return };
     let server = start(&deployment, &[]);
     let port = server.address().port();
-    let before = everything(&server);
-    let number = ticket(&server);
+    let before = everything(&server, NO_TOKEN);
+    let number = ticket(&server, NO_TOKEN);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Arc::new(Proxy::start(listener.local_addr().unwrap().port()));
     let leading = proxy.clone();
     // Before the page has arrived, its next connection leads to the server.
-    serve_on(listener, REBOUND.to_owned(), move || leading.lead_to(port));
+    serve_on(listener, REBOUND.to_owned(), move |_| leading.lead_to(port));
     let rules = "--host-resolver-rules=MAP evil.example 127.0.0.1";
     let dom = browse(&deployment, &format!("http://evil.example:{}/", proxy.port()), &[rules]);
     let told = format!("done: 200:none{}", " 403:foreign_host".repeat(9));
     assert!(dom.contains(&told), "{dom}\n{}", server.log());
-    assert_eq!(ticket(&server), number + 1, "keys were taken in between");
-    assert_eq!(everything(&server), before, "something was taken or changed");
+    assert_eq!(ticket(&server, NO_TOKEN), number + 1, "keys were taken in between");
+    assert_eq!(everything(&server, NO_TOKEN), before, "something was taken or changed");
 }
 
 #[test]
 fn an_address_that_somebody_types_is_answered() {
     let Some(deployment) = beside_chromium() else { return };
     let server = start(&deployment, &[]);
-    let number = ticket(&server);
+    let number = ticket(&server, NO_TOKEN);
     for host in ["127.0.0.1", "localhost"] {
         let port = server.address().port();
         let dom = browse(&deployment, &format!("http://{host}:{port}/get-key?space=tickets"), &[]);
@@ -175,7 +220,7 @@ fn an_address_that_somebody_types_is_answered() {
         let docs = browse(&deployment, &format!("http://{host}:{port}/docs"), &[]);
         assert!(docs.contains("openapi.json"), "{docs}");
     }
-    assert_eq!(ticket(&server), number + 3, "two were taken by the browser");
+    assert_eq!(ticket(&server, NO_TOKEN), number + 3, "two were taken by the browser");
 }
 
 /// A deployment where there is a Chromium, which CI must have.
@@ -198,14 +243,37 @@ fn start(deployment: &Deployment, variables: &[(&str, &str)]) -> Server {
     server
 }
 
+/// The page that attacks a server; with `include`, its requests have the cookies of the server.
+fn attack(server: &Server, credentials: &str) -> String {
+    let address = format!("http://{}", server.address());
+    ATTACK.replace("{server}", &address).replace("{credentials}", credentials)
+}
+
+/// The cookie of a new session, with its name.
+fn sign_in(server: &Server, token: &str) -> String {
+    let body = format!(r#"{{"token": "{token}"}}"#);
+    let headers = [("Content-Type", "application/json")];
+    let mut client = Client::new(server.address());
+    let answer = client.request("POST", "/v1/session", &headers, body.as_bytes()).unwrap();
+    let cookie = answer.header("set-cookie").unwrap_or_else(|| panic!("{}", answer.text()));
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+fn get_with(server: &Server, token: &str, path: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", bearer.as_str())];
+    let headers = if token == NO_TOKEN { &[][..] } else { &headers[..] };
+    Client::new(server.address()).request("GET", path, headers, b"").unwrap()
+}
+
 /// The next number of the keyspace `tickets`.
-fn ticket(server: &Server) -> u64 {
-    let taken = get(server, "/get-key?space=tickets");
+fn ticket(server: &Server, token: &str) -> u64 {
+    let taken = get_with(server, token, "/get-key?space=tickets");
     taken.text().parse().unwrap_or_else(|_| panic!("{}", taken.text()))
 }
 
 /// All that a page could change besides the tickets.
-fn everything(server: &Server) -> Vec<Value> {
+fn everything(server: &Server, token: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for path in [
         "/v1/spaces/default",
@@ -215,11 +283,11 @@ fn everything(server: &Server) -> Vec<Value> {
         "/v1/tokens",
         "/v1/acts",
     ] {
-        let answer = get(server, path);
+        let answer = get_with(server, token, path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         all.push(json(&answer));
     }
-    assert_eq!(get(server, "/v1/spaces/evil").status, 404);
+    assert_eq!(get_with(server, token, "/v1/spaces/evil").status, 404);
     all
 }
 
@@ -259,15 +327,15 @@ fn read(path: &Path) -> String {
 }
 
 /// Serves a page on a port of its own, for as long as the test runs.
-fn serve(page: String, before: impl Fn() + Send + 'static) -> u16 {
+fn serve(page: String, before: impl Fn(&[String]) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     serve_on(listener, page, before);
     port
 }
 
-/// The same on a given port; something is done each time before the page is sent.
-fn serve_on(listener: TcpListener, page: String, before: impl Fn() + Send + 'static) {
+/// The same on a given port; something is done with the head of each request before the page is sent.
+fn serve_on(listener: TcpListener, page: String, before: impl Fn(&[String]) + Send + 'static) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // A browser opens connections that it does not use.
@@ -277,18 +345,19 @@ fn serve_on(listener: TcpListener, page: String, before: impl Fn() + Send + 'sta
     });
 }
 
-fn answer(mut stream: TcpStream, page: &str, before: &impl Fn()) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
+fn answer(mut stream: TcpStream, page: &str, before: &impl Fn(&[String])) -> std::io::Result<()> {
+    let lines = BufReader::new(stream.try_clone()?).lines();
+    let mut head = Vec::new();
     for line in lines {
-        if line?.is_empty() {
+        head.push(line?);
+        if head.last().is_some_and(String::is_empty) {
             break;
         }
     }
-    let (status, body) =
-        if request.starts_with("GET / ") { ("200 OK", page) } else { ("404 Not Found", "") };
-    if !body.is_empty() {
-        before();
+    let is_page = head.first().is_some_and(|request| request.starts_with("GET / "));
+    let (status, body) = if is_page { ("200 OK", page) } else { ("404 Not Found", "") };
+    if is_page {
+        before(&head);
     }
     write!(
         stream,

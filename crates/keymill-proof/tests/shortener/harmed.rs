@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keymill_proof::backend::{Backend, Postgres, unless_missing};
 use keymill_proof::{Deployment, End, Fleet, Server};
@@ -28,6 +28,8 @@ struct Outcome {
     /// Keys in the order of their links.
     links: Mutex<Vec<(String, String)>>,
     failures: Mutex<Vec<String>>,
+    /// How long the slowest create took: less than the shortener has patience for.
+    slowest: Mutex<Duration>,
 }
 
 #[test]
@@ -55,7 +57,7 @@ fn no_create_fails_while_keymill_is_killed_and_postgres_restarted() {
         fleet.hold(1).kill();
         end.wait(BETWEEN);
     });
-    let retried = "trying again for up to 60s: the database of links";
+    let retried = "trying again for up to 20s: the database of links";
     assert!(server.log().contains(retried), "PostgreSQL was not missed:\n{}", server.log());
     assert!(server.stop().success());
     outcome.check(&spec.start());
@@ -143,7 +145,13 @@ impl Outcome {
         status: u16,
     ) -> Option<String> {
         self.attempted.fetch_add(1, Ordering::Relaxed);
-        match visitor.create(new) {
+        let asked = Instant::now();
+        let answer = visitor.create(new);
+        {
+            let mut slowest = self.slowest.lock().unwrap();
+            *slowest = asked.elapsed().max(*slowest);
+        }
+        match answer {
             Ok(answer) if answer.status == status => {
                 Some(body(&answer)["key"].as_str().unwrap().to_owned())
             }
@@ -194,9 +202,10 @@ impl Outcome {
         let duplicates = links.len() - targets.len();
         println!(
             "creates: {attempted} attempted, {} failed requests of all, {} links, {duplicates} duplicates; \
-             {followed} followed, {unknown} unknown",
+             {followed} followed, {unknown} unknown; the slowest create took {:?}",
             failures.len(),
-            links.len()
+            links.len(),
+            self.slowest.into_inner().unwrap()
         );
         assert!(
             failures.is_empty(),

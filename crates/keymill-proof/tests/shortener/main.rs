@@ -4,6 +4,7 @@
 
 mod harmed;
 mod links;
+mod silent;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,13 +16,10 @@ use serde_json::{Value, json};
 /// A shortener that takes its keys from a fleet.
 fn shortener(fleet: &Fleet, links: &str, folder: &Path) -> ServerSpec {
     let servers: Vec<_> = fleet.each().map(|it| format!("http://{}", it.address())).collect();
-    let servers = servers.join(",");
-    // On a busy machine, PostgreSQL takes its time to recover.
-    let patience = ["--patience-seconds", "60"];
-    let args = ["--listen", "127.0.0.1:0", "--keymill", &servers, "--links", links];
+    let args = ["--listen", "127.0.0.1:0", "--keymill", &servers.join(","), "--links", links];
     ServerSpec {
         binary: binary("shortener"),
-        args: args.into_iter().chain(patience).map(str::to_owned).collect(),
+        args: args.map(str::to_owned).to_vec(),
         env: Vec::new(),
         log: folder.join("shortener.log"),
     }
@@ -35,8 +33,8 @@ struct Visitor {
 
 impl Visitor {
     fn new(address: SocketAddr, number: usize) -> Visitor {
-        // Longer than the shortener's own patience.
-        let client = Client::new(address).time_max(Duration::from_secs(90));
+        // Longer than the shortener's own patience, which it has for the key and for the link.
+        let client = Client::new(address).time_max(Duration::from_secs(60));
         Visitor { client, cookie: format!("user={number:032x}") }
     }
 
