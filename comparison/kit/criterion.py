@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from kit import processes
 from kit.processes import run
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(package: str, bench: str, *options: str) -> Path:
     """The program of a bench, in a release build."""
-    print(f"  building the bench {bench} of {package}", flush=True)
-    command = ["cargo", "bench", "-q", "--no-run", "--message-format=json", "-p", package, "--bench", bench, *options]
-    for line in run(command, cwd=ROOT, timeout=3_600).splitlines():
-        message = json.loads(line)
-        if message.get("target", {}).get("name") == bench and message.get("executable"):
-            return Path(message["executable"])
-    raise RuntimeError(f"cargo names no program of the bench {bench}")
+    return processes.build(bench, "bench", "--no-run", "-p", package, "--bench", bench, *options)
 
 
 def measure(program: Path, folder: Path, seconds: float, only: str = "") -> dict[str, float]:

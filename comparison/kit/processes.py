@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Optional, TypeVar
 
+ROOT = Path(__file__).resolve().parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")
 #: How long a server may take to start, and to stop.
 TIME_MAX = 30.0
@@ -135,3 +137,18 @@ def install(packages: dict[str, str]) -> None:
 
 def is_there(command: str) -> bool:
     return Path(command).exists() if command.startswith("/") else shutil.which(command) is not None
+
+
+def build_proof(name: str) -> Path:
+    """A program of keymill-proof."""
+    return build(name, "build", "--release", "-p", "keymill-proof", "--bin", name, "--all-features")
+
+
+def build(name: str, *command: str) -> Path:
+    """The program of this name that a command of cargo builds."""
+    print(f"  building {name}", flush=True)
+    for line in run(["cargo", *command, "-q", "--message-format=json"], cwd=ROOT, timeout=3_600).splitlines():
+        message = json.loads(line)
+        if message.get("target", {}).get("name") == name and message.get("executable"):
+            return Path(message["executable"])
+    raise RuntimeError(f"cargo names no program {name}")

@@ -8,7 +8,7 @@ import pwd
 import shutil
 from pathlib import Path
 
-from kit.processes import Process, answers, free_port, run
+from kit.processes import Process, answers, build_proof, free_port, run
 
 NGINX = """
 user root; daemon off; worker_processes {workers}; pid nginx.pid;
@@ -64,6 +64,15 @@ class Nginx(Process):
         super().__init__(["nginx", "-p", str(home), "-c", str(home / "nginx.conf"), "-e", "nginx.err"], home, "nginx")
         self.until(lambda: answers(port))
         self.url = f"http://127.0.0.1:{port}"
+
+
+class ConstantRedis(Process):
+    """It answers every command of the Redis protocol with the same key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        super().__init__([str(build_proof("constant_redis")), f"127.0.0.1:{self.port}"], folder, "constant-redis")
+        self.until(lambda: answers(self.port))
 
 
 class Redis(Process):

@@ -7,6 +7,7 @@ import sys
 
 from kit import criterion
 from kit.plan import Plan
+from kit.processes import ROOT
 from kit.processes import run as run_program
 from kit.series import Row, alternate
 from kit.servers import Keymill
@@ -15,16 +16,16 @@ NEEDS = {"cargo": "cargo", "node": "nodejs"}
 VERSIONS = [["rustc", "--version"], ["python3", "--version"], ["node", "--version"]]
 
 #: As clients/typescript/check builds it.
-TYPESCRIPT = criterion.ROOT / "target/clients-typescript/package/build/benches/cached.js"
+TYPESCRIPT = ROOT / "target/clients-typescript/package/build/benches/cached.js"
 
 
 def run(plan: Plan) -> list[Row]:
     rust = criterion.build("keymill-client", "cached_take", "--all-features")
-    settings = {"PYTHONPATH": str(criterion.ROOT / "clients/python/src")}
+    settings = {"PYTHONPATH": str(ROOT / "clients/python/src")}
 
     def python() -> dict[str, float]:
         said = run_program(
-            [sys.executable, str(criterion.ROOT / "clients/python/benches/cached.py")], settings=settings
+            [sys.executable, str(ROOT / "clients/python/benches/cached.py")], settings=settings
         )
         return {name.strip(): float(nanos) for name, nanos in re.findall(r"^(.{42}) +(\d+) ns", said, re.MULTILINE)}
 

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 
-from kit.criterion import ROOT
 from kit.plan import Plan
+from kit.processes import build_proof
 from kit.processes import run as run_program
 from kit.series import Row
 
@@ -17,27 +16,6 @@ NEEDS: dict[str, str] = {"cargo": "cargo", "protoc": "protobuf-compiler"}
 VERSIONS = [["rustc", "--version"]]
 
 _RUN = re.compile(r"^run \d+: (keymill|constant): ([\d.]+) calls/s, ([\d.]+) µs", re.MULTILINE)
-
-
-def build() -> str:
-    command = [
-        "cargo",
-        "build",
-        "-q",
-        "--release",
-        "--message-format=json",
-        "-p",
-        "keymill-proof",
-        "--bin",
-        "bench_grpc",
-        "--all-features",
-    ]
-    print("  building bench_grpc", flush=True)
-    for line in run_program(command, cwd=ROOT, timeout=3_600).splitlines():
-        message = json.loads(line)
-        if message.get("target", {}).get("name") == "bench_grpc" and message.get("executable"):
-            return str(message["executable"])
-    raise RuntimeError("cargo names no bench_grpc")
 
 
 def run(plan: Plan) -> list[Row]:
@@ -49,7 +27,7 @@ def run(plan: Plan) -> list[Row]:
         "--seconds",
         str(max(1, round(plan.seconds))),
     ]
-    said = run_program([build(), *options])
+    said = run_program([str(build_proof("bench_grpc")), *options])
     print(said, flush=True)
     runs: dict[str, list[list[float]]] = {"keymill": [[], []], "constant": [[], []]}
     for name, rate, cpu in _RUN.findall(said):

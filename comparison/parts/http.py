@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from kit.criterion import ROOT
 from kit.plan import Plan
+from kit.processes import ROOT
 from kit.processes import run as run_program
 from kit.series import Row
 

@@ -1,4 +1,7 @@
-"""The Redis protocol of keymill, beside what people do with Redis itself: a set from which keys are popped, and a counter."""
+"""The Redis protocol of keymill, beside what people do with Redis itself: a set from which keys are popped, and a counter.
+
+A server that answers a constant shows what `redis-benchmark` can get out of any.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from kit.loads import CPU, RATE, redis_benchmark
 from kit.plan import Plan
 from kit.processes import Process, free_port
 from kit.series import Row, alternate
-from kit.servers import Keymill, Redis
+from kit.servers import ConstantRedis, Keymill, Redis
 
-NEEDS = {"redis-server": "redis-server", "redis-benchmark": "redis-tools"}
+NEEDS = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "cargo": "cargo"}
 VERSIONS = [["redis-server", "--version"]]
 
 #: How a pool is written in advance: so many keys of seven characters.
@@ -65,6 +68,17 @@ def run(plan: Plan) -> list[Row]:
                 what, against = f"`{command}`, {how}", f"`{other}` of Redis {note}"
                 for unit in (RATE, CPU):
                     rows.append(Row(what, against, unit, found["keymill"][unit], found[f"Redis {note}"][unit], LOST))
+
+        constant = stack.enter_context(ConstantRedis(plan.folder))
+        count = plan.scaled(PIPELINED)
+        others = {
+            "`INCR counter` of Redis without files": theirs(cache, count, "INCR counter", pipeline=32),
+            "a server that answers a constant": lambda: measure(constant, constant.port, count, "SPOP default", pipeline=32),
+        }
+        found = alternate({"keymill": ours(count, "SPOP default", pipeline=32), **others}, plan.repeats)
+        for against in others:
+            for unit in (RATE, CPU):
+                rows.append(Row("`SPOP default`, 32 in a pipeline", against, unit, found["keymill"][unit], found[against][unit], ""))
     return rows
 
 
