@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use keymill_client::{CachedKeyspace, Client, Error, Key};
 
-use crate::patience::{Temporary, retry};
+use crate::patience::retry;
 use crate::settings::Settings;
 
 /// How long one call may take with all its attempts at all servers.
@@ -33,24 +33,18 @@ impl Keys {
 
     /// A key that nobody has had before. If it is not used, it is a gap.
     pub(crate) async fn take(&self) -> Result<Key, Error> {
-        retry(self.patience, || self.cache.take()).await
+        retry(self.patience, Error::is_retryable, || self.cache.take()).await
     }
 
     /// Reserves an alias for a user. The same user may ask again.
     pub(crate) async fn reserve(&self, alias: &str, user: &str) -> Result<(), Error> {
         let keyspace = self.cache.keyspace();
-        retry(self.patience, || keyspace.add_alias(alias, user)).await?;
+        retry(self.patience, Error::is_retryable, || keyspace.add_alias(alias, user)).await?;
         Ok(())
     }
 
     /// How many keys are in memory.
     pub(crate) fn ready(&self) -> u64 {
         self.cache.len()
-    }
-}
-
-impl Temporary for Error {
-    fn is_temporary(&self) -> bool {
-        self.is_retryable()
     }
 }

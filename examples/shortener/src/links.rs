@@ -13,13 +13,16 @@ use std::fmt;
 use std::time::Duration;
 
 use keymill_client::Timestamp;
+use tokio::time::timeout;
 
-use crate::patience::{Temporary, retry};
+use crate::patience::retry;
 use postgres::Postgres;
 use sqlite::Sqlite;
 
 /// How many links of a user are listed, the newest first.
 const LISTED_MAX: i64 = 100;
+/// How long to wait for the answer to whether the database answers.
+const CHECK_TIME_MAX: Duration = Duration::from_secs(2);
 /// The longest key, generated or chosen.
 const KEY_LEN_MAX: usize = 64;
 /// How often an expired link that stands in the way of a new one is ended, before giving up.
@@ -114,11 +117,12 @@ impl Links {
     pub(crate) async fn open(name: &str, patience: Duration) -> Result<Links, Error> {
         let database = match name.strip_prefix("sqlite:") {
             Some(path) => Database::Sqlite(Sqlite::open(path)?),
-            None => Database::Postgres(Postgres::new(name)?),
+            None => {
+                let postgres = Postgres::new(name)?;
+                retry(patience, Error::is_temporary, || postgres.create_table()).await?;
+                Database::Postgres(postgres)
+            }
         };
-        if let Database::Postgres(postgres) = &database {
-            retry(patience, || postgres.create_table()).await?;
-        }
         Ok(Links { database, patience })
     }
 
@@ -126,9 +130,9 @@ impl Links {
     /// `None` if its alias leads elsewhere, or did once.
     pub(crate) async fn add(&self, new: &Link) -> Result<Option<Link>, Error> {
         let values = [
-            Value::from(&new.key),
-            Value::from(&new.owner),
-            Value::from(&new.url),
+            text(&new.key),
+            text(&new.owner),
+            text(&new.url),
             Value::Bool(new.is_alias),
             Value::Number(Some(new.created_at)),
             Value::Number(new.expires_at),
@@ -141,7 +145,7 @@ impl Links {
                 return Ok(Some(link));
             }
             let now = Value::Number(Some(new.created_at));
-            self.row(END_EXPIRED, &[Value::from(&new.owner), Value::from(&new.url), now]).await?;
+            self.row(END_EXPIRED, &[text(&new.owner), text(&new.url), now]).await?;
         }
         Err(Error::temporary(format!("a link to {} expires again and again", new.url)))
     }
@@ -150,12 +154,12 @@ impl Links {
         if !could_be_key(key) {
             return Ok(None);
         }
-        self.row(FIND, &[Value::from(key)]).await
+        self.row(FIND, &[text(key)]).await
     }
 
     /// Links of a user that were not removed, the newest first.
     pub(crate) async fn list(&self, owner: &str) -> Result<Vec<Link>, Error> {
-        self.rows(LIST, &[Value::from(owner), Value::Number(Some(LISTED_MAX))]).await
+        self.rows(LIST, &[text(owner), Value::Number(Some(LISTED_MAX))]).await
     }
 
     /// Ends a link of a user; whether there is one.
@@ -164,8 +168,15 @@ impl Links {
             return Ok(false);
         }
         let now = Value::Number(Some(now.as_millisecond()));
-        let ended = self.row(END, &[now, Value::from(key), Value::from(owner)]).await?;
+        let ended = self.row(END, &[now, text(key), text(owner)]).await?;
         Ok(ended.is_some())
+    }
+
+    /// Whether the database answers now: the one question that is asked without patience.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        let answer = timeout(CHECK_TIME_MAX, self.database.rows(FIND, &[text("health")])).await;
+        let late = |_| Error::temporary(format!("no answer within {CHECK_TIME_MAX:?}"));
+        answer.map_err(late)?.map(drop)
     }
 
     async fn row(&self, statement: &'static str, values: &[Value]) -> Result<Option<Link>, Error> {
@@ -173,7 +184,7 @@ impl Links {
     }
 
     async fn rows(&self, statement: &'static str, values: &[Value]) -> Result<Vec<Link>, Error> {
-        retry(self.patience, || self.database.rows(statement, values)).await
+        retry(self.patience, Error::is_temporary, || self.database.rows(statement, values)).await
     }
 }
 
@@ -184,6 +195,10 @@ impl Database {
             Database::Postgres(postgres) => postgres.rows(statement, values).await,
         }
     }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
 }
 
 /// Whether a database need be asked: anything may stand in a path, and PostgreSQL takes no NUL.
@@ -200,10 +215,8 @@ impl Error {
     fn lasting(reason: impl fmt::Display) -> Error {
         Error { reason: reason.to_string(), is_temporary: false }
     }
-}
 
-impl Temporary for Error {
-    fn is_temporary(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         self.is_temporary
     }
 }
@@ -215,12 +228,6 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl<T: AsRef<str> + ?Sized> From<&T> for Value {
-    fn from(text: &T) -> Value {
-        Value::Text(text.as_ref().to_owned())
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,7 @@ use clap::Parser;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tracing_subscriber::EnvFilter;
 
 use crate::keys::Keys;
@@ -64,21 +65,15 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
 async fn serve(listener: TcpListener, router: axum::Router) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (stopping, is_stopping) = oneshot::channel();
-    let stop = async move {
-        tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
-        tracing::info!("finishing requests");
-        let _ = stopping.send(());
-    };
-    let too_late = async {
-        let _ = is_stopping.await;
-        tokio::time::sleep(STOP_TIME_MAX).await;
-    };
-    tokio::select! {
-        served = axum::serve(listener, router).with_graceful_shutdown(stop).into_future() => Ok(served?),
-        () = too_late => {
-            tracing::warn!("some requests were not finished within {STOP_TIME_MAX:?}");
-            Ok(())
-        }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server =
+        axum::serve(listener, router).with_graceful_shutdown(async { drop(stopped.await) });
+    let server = tokio::spawn(server.into_future());
+    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+    tracing::info!("finishing requests");
+    drop(stop);
+    if timeout(STOP_TIME_MAX, server).await.is_err() {
+        tracing::warn!("some requests were not finished within {STOP_TIME_MAX:?}");
     }
+    Ok(())
 }

@@ -11,21 +11,17 @@ use tokio::time::{Instant, sleep};
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What may pass by itself.
-pub(crate) trait Temporary: Display {
-    fn is_temporary(&self) -> bool;
-}
-
 /// Tries again for up to `time_max` while the failure is a temporary one.
-pub(crate) async fn retry<T, E: Temporary, F: Future<Output = Result<T, E>>>(
+pub(crate) async fn retry<T, E: Display, F: Future<Output = Result<T, E>>>(
     time_max: Duration,
+    is_temporary: impl Fn(&E) -> bool,
     attempt: impl Fn() -> F,
 ) -> Result<T, E> {
     let deadline = Instant::now() + time_max;
     let mut pause = PAUSE_MIN;
     loop {
         let error = match attempt().await {
-            Err(error) if error.is_temporary() && Instant::now() + pause < deadline => error,
+            Err(error) if is_temporary(&error) && Instant::now() + pause < deadline => error,
             done => return done,
         };
         if pause == PAUSE_MIN {

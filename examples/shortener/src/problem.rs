@@ -8,7 +8,6 @@ use keymill_client::ErrorKind;
 use serde_json::json;
 
 use crate::links;
-use crate::patience::Temporary;
 
 /// After how many seconds to try again what is unavailable.
 const RETRY_AFTER: &str = "5";
@@ -22,11 +21,15 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, code: &'static str, detail: String) -> Problem {
-        Problem { status, code, detail }
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<String>,
+    ) -> Problem {
+        Problem { status, code, detail: detail.into() }
     }
 
-    pub(crate) fn bad_request(code: &'static str, detail: String) -> Problem {
+    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
@@ -36,12 +39,11 @@ impl Problem {
     }
 
     pub(crate) fn unknown_link() -> Problem {
-        let detail = "you have no such link".to_owned();
-        Problem::new(StatusCode::NOT_FOUND, "unknown_link", detail)
+        Problem::new(StatusCode::NOT_FOUND, "unknown_link", "you have no such link")
     }
 
     pub(crate) fn unknown_path() -> Problem {
-        let detail = "no such path; links are made with POST /api/links".to_owned();
+        let detail = "no such path; links are made with POST /api/links";
         Problem::new(StatusCode::NOT_FOUND, "unknown_path", detail)
     }
 
@@ -50,10 +52,10 @@ impl Problem {
         tracing::error!("a request failed: {reason}");
         if is_temporary {
             let detail = "no link can be made or read at present; try again in a few seconds";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail.to_owned())
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
         } else {
             let detail = "something is wrong with this server; its log says what";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "broken", detail.to_owned())
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "broken", detail)
         }
     }
 }
@@ -61,7 +63,7 @@ impl Problem {
 impl From<keymill_client::Error> for Problem {
     fn from(error: keymill_client::Error) -> Problem {
         match error.kind() {
-            ErrorKind::Invalid => Problem::bad_request("bad_alias", error.detail().to_owned()),
+            ErrorKind::Invalid => Problem::bad_request("bad_alias", error.detail()),
             ErrorKind::Unauthorized | ErrorKind::Forbidden => {
                 let reason = format!(
                     "keymill refuses its callers from here: {error}; give this shortener a token with the rights \
@@ -69,7 +71,7 @@ impl From<keymill_client::Error> for Problem {
                 );
                 Problem::failure(false, &reason)
             }
-            _ => Problem::failure(error.is_temporary(), &error),
+            _ => Problem::failure(error.is_retryable(), &error),
         }
     }
 }

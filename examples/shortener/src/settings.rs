@@ -45,7 +45,8 @@ pub(crate) struct Settings {
     #[arg(long, env = "SHORTENER_UNKNOWN", default_value = "page")]
     pub(crate) unknown: Unknown,
 
-    /// Header in which a proxy names the signed-in user [default: none; browsers are told apart by a cookie]
+    /// Header in which a proxy names the signed-in user. Whoever reaches this server without the proxy can be any user
+    /// [default: none; browsers are told apart by a cookie]
     #[arg(long, env = "SHORTENER_USER_HEADER")]
     pub(crate) user_header: Option<HeaderName>,
 

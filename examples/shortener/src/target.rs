@@ -3,7 +3,7 @@
 use url::Url;
 
 /// The longest URL, in characters. The index of links in PostgreSQL takes 2,700 bytes.
-pub(crate) const LEN_MAX: usize = 2_048;
+const LEN_MAX: usize = 2_048;
 
 /// The URL that a link leads to, in its normal form, so that two spellings of one URL get one link.
 ///

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -31,31 +31,26 @@ pub(crate) async fn identify(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
-) -> Response {
-    let known = match &app.settings.user_header {
-        Some(name) => match signed_in(request.headers().get(name)) {
-            Some(user) => Some(user),
-            None => return unidentified(name.as_str()).into_response(),
-        },
-        None => cookie(request.headers()),
-    };
-    let (user, new_cookie) = match known {
-        Some(user) => (user, None),
-        None => {
+) -> Result<Response, Problem> {
+    let (headers, mut new_cookie) = (request.headers(), None);
+    let user = match &app.settings.user_header {
+        Some(name) => signed_in(headers.get(name)).ok_or_else(|| unidentified(name.as_str()))?,
+        None => cookie(headers).unwrap_or_else(|| {
             let id = Uuid::new_v4().simple().to_string();
             let secure = if app.public_url.scheme() == "https" { "; Secure" } else { "" };
             let cookie = format!(
                 "{COOKIE}={id}; Path=/; HttpOnly; SameSite=Lax; Max-Age={COOKIE_SECONDS}{secure}"
             );
-            (name_of(&id), HeaderValue::try_from(cookie).ok())
-        }
+            new_cookie = HeaderValue::try_from(cookie).ok();
+            name_of(&id)
+        }),
     };
     request.extensions_mut().insert(User(user));
     let mut response = next.run(request).await;
     if let Some(cookie) = new_cookie {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
-    response
+    Ok(response)
 }
 
 /// The user that the proxy names.

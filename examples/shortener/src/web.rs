@@ -132,7 +132,7 @@ fn expiry(new: &NewLink, now: Timestamp) -> Result<Option<i64>, Problem> {
     let in_time = |end: &i64| (1..=EXPIRY_SECONDS_MAX * 1_000).contains(&(end - now));
     end.filter(in_time).map(Some).ok_or_else(|| {
         let problem = "give `expires_at` or `expires_in_seconds`, in the next ten years";
-        Problem::bad_request("bad_expiry", problem.to_owned())
+        Problem::bad_request("bad_expiry", problem)
     })
 }
 
@@ -179,9 +179,9 @@ async fn end(
     }
 }
 
-/// Whether links can be read, and how many can be made without asking keymill.
+/// Whether links can be read now, and how many can be made without asking keymill.
 async fn health(State(app): Shared) -> Result<Response, Problem> {
-    app.links.find("health").await?;
+    app.links.check().await?;
     Ok(Json(json!({"status": "ok", "keys_ready": app.keys.ready()})).into_response())
 }
 

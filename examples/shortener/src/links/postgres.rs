@@ -41,6 +41,8 @@ impl Postgres {
             config.ssl_mode(SslMode::Disable);
         }
         config.application_name("shortener").connect_timeout(CONNECT_TIME_MAX);
+        // The system would try for a quarter of an hour to reach a server that is gone.
+        config.tcp_user_timeout(ANSWER_TIME_MAX);
         let pool = Pool::builder(Server { config, tls: tls() })
             .max_size(CONNECTIONS_MAX)
             .wait_timeout(Some(ANSWER_TIME_MAX))
@@ -52,22 +54,33 @@ impl Postgres {
 
     pub(super) async fn create_table(&self) -> Result<(), Error> {
         // One message, and so one transaction.
-        Ok(self.connection().await?.batch_execute(&format!("{LOCK}{SCHEMA}")).await?)
+        let statements = format!("{LOCK}{SCHEMA}");
+        self.ask(async |client| client.batch_execute(&statements).await).await
     }
 
     pub(super) async fn rows(&self, statement: &str, values: &[Value]) -> Result<Vec<Link>, Error> {
         let values: Vec<(&(dyn ToSql + Sync), Type)> = values.iter().map(typed).collect();
-        let connection = self.connection().await?;
-        let answer = timeout(ANSWER_TIME_MAX, connection.query_typed(statement, &values)).await;
-        let late = |_| Error::temporary(format!("no answer within {ANSWER_TIME_MAX:?}"));
-        answer.map_err(late)??.iter().map(link).collect()
+        let rows = self.ask(async |client| client.query_typed(statement, &values).await).await?;
+        rows.iter().map(link).collect()
     }
 
-    async fn connection(&self) -> Result<Object<Server>, Error> {
-        self.0.get().await.map_err(|error| match error {
+    async fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Error> {
+        let connection = self.0.get().await.map_err(|error| match error {
             PoolError::Backend(error) => error,
             error => Error::temporary(error),
-        })
+        })?;
+        match timeout(ANSWER_TIME_MAX, question(&connection)).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => {
+                // A network that swallows everything leaves connections open on this side: those that are idle, too.
+                drop(Object::take(connection));
+                self.0.retain(|_, _| false);
+                Err(Error::temporary(format!("no answer within {ANSWER_TIME_MAX:?}")))
+            }
+        }
     }
 }
 
