@@ -1,6 +1,6 @@
 """A Docker engine of its own, in a temporary folder, with images that need no registry.
 
-`try-compose` and `try-systemd` use it. It needs root, and Debian's docker.io, docker-compose and debootstrap. Nothing
+Every `deploy/try-*` uses it. It needs root, and Debian's docker.io, docker-compose and debootstrap. Nothing
 of it is left when it ends: no daemon, no container, no image, no rule of a firewall. Only the Debian system that images
 are made of is kept, in ~/.cache/keymill, because it takes minutes to make; DEBIAN_SUITE=bookworm takes an older one.
 """
@@ -116,7 +116,7 @@ class Engine:
 
     def import_libraries(self, name, binary):
         """Makes an image of the libraries that a binary needs, for one that is not static."""
-        root = self.folder / "libraries"
+        root = self.folder / name
         for library in re.findall(r"(/\S+) \(0x", run("ldd", binary)):
             # Folders that an archive leaves out could be entered by root alone.
             copy = root / library.lstrip("/")
@@ -125,21 +125,21 @@ class Engine:
         run("tar", "--create", "--file", f"{root}.tar", "--directory", root, ".")
         self.docker("import", f"{root}.tar", name, stderr=subprocess.DEVNULL)
 
-    def build_keymill(self, binary, base="scratch"):
-        """Makes the image of keymill, as releases do."""
+    def build(self, name, dockerfile, binary, base="scratch"):
+        """Makes an image of a binary, as releases do."""
         context = self.folder / "context"
         (context / "dist").mkdir(parents=True)
         (context / "deploy/docker").mkdir(parents=True)
         shutil.copytree(REPOSITORY / "deploy/docker/state", context / "deploy/docker/state")
         arch = run("dpkg", "--print-architecture")
-        target = context / "dist" / f"keymill-linux-{arch}"
+        target = context / "dist" / f"{name}-linux-{arch}"
         shutil.copy(binary, target)
         target.chmod(0o755)
         shutil.copy("/etc/ssl/certs/ca-certificates.crt", context / "dist")
         # Debian's engine has no plugin for the newer builder.
         environment = {**self.environment, "DOCKER_BUILDKIT": "0"}
         run("docker", "build", "--quiet", "--target=given", f"--build-arg=TARGETARCH={arch}",
-            f"--build-arg=BASE={base}", "--tag=keymill:latest", "--file", REPOSITORY / "Dockerfile", context,
+            f"--build-arg=BASE={base}", f"--tag={name}:latest", "--file", REPOSITORY / dockerfile, context,
             env=environment, stderr=subprocess.DEVNULL)
         shutil.rmtree(context)
 
@@ -169,7 +169,7 @@ def debian():
 
 
 def program(name, description):
-    """The one argument of both programs: the binary to try."""
+    """The one argument of each program: the binary to try."""
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
         raise SystemExit(f"usage: {name} BINARY\n\n{description}")
     binary = Path(sys.argv[1]).resolve()

@@ -4,9 +4,20 @@ import http.client
 import json
 import threading
 import time
+from dataclasses import dataclass
 
 TIME_MAX = 15
 PAUSE = 0.005
+
+
+@dataclass
+class Failure:
+    """A request that failed, and when it was under way."""
+
+    phase: str
+    began: float
+    ended: float
+    reason: str
 
 
 class Load:
@@ -34,7 +45,12 @@ class Load:
             worker.join()
 
     def failed(self, phase):
-        return [failure for at, failure in self.failures if at == phase]
+        return [failure.reason for failure in self.failures if failure.phase == phase]
+
+    def failed_outside(self, phase, begin, end):
+        """What failed in a phase although it was not under way at any moment from `begin` to `end`."""
+        return [failure for failure in self.failures
+                if failure.phase == phase and (failure.began > end or failure.ended < begin)]
 
     def duplicated(self):
         return len(self.keys) - len(set(self.keys))
@@ -58,8 +74,9 @@ class Load:
                     raise OSError(f"{len(keys)} keys instead of {self.count}")
                 self.note(phase, time.monotonic() - began, keys)
             except (OSError, http.client.HTTPException) as error:
+                failure = Failure(phase, began, time.monotonic(), f"{type(error).__name__}: {error}")
                 with self.lock:
-                    self.failures.append((phase, f"{type(error).__name__}: {error}"))
+                    self.failures.append(failure)
                 if connection is not None:
                     connection.close()
                 connection = None
