@@ -305,7 +305,7 @@ pub(crate) async fn tickets(service: &Service, lease_size: u64) -> Arc<Space> {
 }
 
 /// A space of ten thousand digests.
-async fn pages(service: &Service) {
+pub(crate) async fn pages(service: &Service) {
     let wanted = SpaceSpec {
         kind: Some(Kind::Digest),
         alphabet: Some("decimal".to_owned()),

@@ -90,8 +90,8 @@ impl Unreliable {
         *self.notes.lock().unwrap() = notes;
     }
 
-    /// Pauses the instance behind the commit of its next claim, retirement, removal of a name or change of
-    /// tokens, before it hears of it, for as long as something else takes.
+    /// Pauses the instance behind the commit of its next change that keys leave because of, or that is told to
+    /// somebody, before it hears of it, for as long as something else takes.
     pub(crate) fn pause_for(&self, meanwhile: impl Future<Output = ()> + Send + 'static) {
         *self.pause.lock().unwrap() = Some(Pause(Box::pin(meanwhile)));
     }
@@ -151,7 +151,8 @@ impl fmt::Debug for Pause {
 impl Leases for Unreliable {
     async fn lease(&self, ask: &LeaseAsk, floor: &Floor) -> Result<Grant, StoreError> {
         let grant = self.up()?.leases.lease(ask, floor).await?;
-        self.answer(ask.size, grant.ordinals.end - grant.ordinals.start, grant)
+        let granted = grant.ordinals.end - grant.ordinals.start;
+        self.committed(self.answer(ask.size, granted, grant)?).await
     }
 
     async fn give_back(
@@ -174,7 +175,8 @@ impl Leases for Unreliable {
 impl Windows for Unreliable {
     async fn window(&self, ask: &WindowAsk, floor: &Floor) -> Result<Window, StoreError> {
         let window = self.up()?.windows.window(ask, floor).await?;
-        self.answer(ask.length, window.ticks.end - window.ticks.start, window)
+        let granted = window.ticks.end - window.ticks.start;
+        self.committed(self.answer(ask.length, granted, window)?).await
     }
 
     async fn clock_ms(&self, own_ms: i64) -> Result<i64, StoreError> {
@@ -201,7 +203,7 @@ impl UseLog for Unreliable {
         if notes == Notes::Lost {
             return Err(StoreError::InDoubt("the answer was lost".to_owned()));
         }
-        Ok(noted)
+        self.committed(noted).await
     }
 
     async fn retire(&self, retire: &Retire, floor: &Floor) -> Result<(Mark, UsedKey), StoreError> {
@@ -261,7 +263,7 @@ impl Spaces for Unreliable {
 #[async_trait]
 impl Names for Unreliable {
     async fn add_names(&self, batch: &NameBatch, floor: &Floor) -> Result<Named, StoreError> {
-        self.up()?.names.add_names(batch, floor).await
+        self.committed(self.up()?.names.add_names(batch, floor).await?).await
     }
 
     async fn remove_name(
@@ -432,6 +434,6 @@ impl Pools for Unreliable {
 #[async_trait]
 impl Digests for Unreliable {
     async fn digest(&self, batch: &DigestBatch, floor: &Floor) -> Result<Digested, StoreError> {
-        self.rows()?.digests.digest(batch, floor).await
+        self.committed(self.rows()?.digests.digest(batch, floor).await?).await
     }
 }
