@@ -75,18 +75,18 @@ fn a_file_that_exists_stays_and_a_failure_leaves_nothing() {
     let before = names();
     place.fails(&["store", "backup", "mine.db"], 1, "mine.db already exists");
     place.fails(&["store", "backup", "no/such/folder.db"], 1, "cannot write the backup no/such");
-    // The place of the unfinished copy is taken, and cannot be cleared.
-    fs::create_dir(place.path().join("new.db.unfinished")).unwrap();
-    place.fails(&["store", "backup", "new.db"], 1, "cannot write the backup new.db.unfinished");
-    fs::remove_dir(place.path().join("new.db.unfinished")).unwrap();
+    // Somebody's own, or what a backup that was killed has left.
+    let unfinished = place.path().join("new.db.unfinished");
+    fs::write(&unfinished, "half").unwrap();
+    place.fails(&["store", "backup", "new.db"], 1, "new.db.unfinished already exists");
+    assert_eq!(fs::read_to_string(&unfinished).unwrap(), "half");
+    fs::remove_file(&unfinished).unwrap();
     assert_eq!(names(), before);
     assert_eq!(fs::read_to_string(place.path().join("mine.db")).unwrap(), "mine");
-    // What a backup that was killed has left is no obstacle.
-    fs::write(place.path().join("new.db.unfinished"), "half").unwrap();
     let output = place.run(&["store", "backup", "new.db"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("run `keymill space advance NAME`"), "{}", stderr(&output));
-    assert!(!place.path().join("new.db.unfinished").exists());
+    assert!(!unfinished.exists());
 }
 
 #[test]

@@ -49,20 +49,13 @@ struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     fn begin(path: &'a Path) -> Result<Copy<'a>, StoreError> {
-        let create =
-            |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        create(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Broken(format!(
-                "{} already exists, and a backup replaces no file: choose another name, or remove it first",
-                path.display()
-            )),
-            _ => cannot_write(path, &error),
-        })?;
-        let copy = Copy { path, unfinished: sibling(path, ".unfinished"), is_finished: false };
-        // A backup that was killed may have left one.
-        let _ = fs::remove_file(&copy.unfinished);
-        create(&copy.unfinished).map_err(|error| cannot_write(&copy.unfinished, &error))?;
-        Ok(copy)
+        create(path)?;
+        let unfinished = sibling(path, ".unfinished");
+        if let Err(error) = create(&unfinished) {
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
+        Ok(Copy { path, unfinished, is_finished: false })
     }
 
     fn finish(mut self) -> Result<(), StoreError> {
@@ -84,6 +77,20 @@ impl Drop for Copy<'_> {
             let _ = fs::remove_file(&self.unfinished);
             let _ = fs::remove_file(self.path);
         }
+    }
+}
+
+/// Makes a new file. One that is there stays, even if it looks like what a killed backup has left.
+fn create(path: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Broken(format!(
+                "{} already exists, and a backup replaces no file: choose another name, or remove it first",
+                path.display()
+            )))
+        }
+        Err(error) => Err(cannot_write(path, &error)),
     }
 }
 
